@@ -100,9 +100,9 @@ _OWN_WORDS = (
     ),
     Feature(name="pull policy", spec="image: {pullPolicy: Always}", shows=("Always", "always")),
     Feature(name="pull secrets", spec="image: {pullSecrets: [regcred]}", shows=("regcred",)),
-    Feature(name="Python module", spec="entrypoint: {module: a.b}", shows=('- "a.b"',)),
-    Feature(name="script in the image", spec="entrypoint: {script: b.py}", shows=('- "b.py"',)),
-    Feature(name="custom command", spec="entrypoint: {argv: [/bin/t]}", shows=('- "/bin/t"',)),
+    Feature(name="Python module", spec="entrypoint: {module: a.b}", shows=('- "a.b"', "-m a.b")),
+    Feature(name="script in the image", spec="entrypoint: {script: b.py}", shows=('- "b.py"', "-u b.py")),
+    Feature(name="custom command", spec="entrypoint: {argv: [/bin/t]}", shows=('- "/bin/t"', 'entrypoint: "/bin/t"')),
     Feature(
         name="what the image starts",
         spec="entrypoint: {image: true, args: [fit]}",
@@ -130,11 +130,15 @@ _OWN_WORDS = (
         spec="launcher: deepspeed\nnodes: 2",
         shows=("--node_rank=$(",),
     ),
-    Feature(name="Ray", spec="launcher: ray", shows=('- "--ray"',)),
+    Feature(
+        name="Ray",
+        spec="launcher: ray\nlauncherOptions: {num-cpus: 7}",
+        shows=("--num-cpus=7", '"num-cpus": "7"'),
+    ),
     Feature(
         name="Ray on several nodes",
-        spec="launcher: ray\nnodes: 2",
-        shows=('- "--ray"',),
+        spec="launcher: ray\nnodes: 2\nlauncherOptions: {num-cpus: 7}",
+        shows=("--num-cpus=7", '"num-cpus": "7"'),
     ),
     Feature(
         name="options of the launcher",
@@ -145,12 +149,12 @@ _OWN_WORDS = (
     Feature(
         name="flags of another form",
         spec="flags: {lr: 0.5, d: {words: [a, b]}}\nflagStyle: --k v",
-        shows=('- "0.5"', '- "--lr"'),
+        shows=('- "0.5"', '- "--lr"', "--lr 0.5"),
     ),
     Feature(
         name="arguments that are no flags",
         spec="entrypoint: {script: b.py, args: [c.yaml]}",
-        shows=('- "c.yaml"',),
+        shows=('- "c.yaml"', "b.py c.yaml"),
     ),
     Feature(
         name="references to the run",
@@ -178,7 +182,12 @@ _OWN_WORDS = (
         spec="elastic: {minNodes: 2, maxNodes: 5, recovery: live}",
         shows=("--recovery=live",),
     ),
-    Feature(name="backend", spec="backend: gloo", shows=("--backend=gloo",)),
+    Feature(
+        name="backend",
+        spec="backend: gloo\npool: gpu\nresources: {gpu: 4}",
+        environment=_POOL,
+        shows=("--backend=gloo",),
+    ),
     Feature(
         name="GPUs",
         spec="pool: gpu\nresources: {gpu: 4}",
@@ -685,6 +694,8 @@ resources: {cpu: "1", memory: 1Gi}
 gracePeriod: 30s
 """
 _ENTRYPOINT = "entrypoint: {script: train.py}\n"
+# What a target starts where the feature does not say: Ray alone has a program on one node.
+_LAUNCHERS = {"rayjob": "launcher: ray\n"}
 _FILE = JobFile("sample", "sample")
 _ENGINE = engines.engine()
 
@@ -696,6 +707,7 @@ def rendered(feature: Feature | None, variant: Variant) -> render.Rendered:
     place = _document("environment.yaml", f"{_ENVIRONMENT}{_targets(variant)}\n{extra}")
     wanted = feature.spec if feature else "{}"
     common = _SPEC if "entrypoint" in load_rendered(wanted)[0] else _SPEC + _ENTRYPOINT
+    common += _LAUNCHERS.get(variant.target, "")
     texts = (common, wanted, f"target: {variant.target}")
     layers = (Layer("job", _document(_FILE.path, text)) for text in texts)
     spec = stack((Reader(Folder(Path())).built_in, *layers))

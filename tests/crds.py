@@ -14,6 +14,7 @@ CRDS = {
     "PyTorchJob": "crds/kubeflow.org/pytorchjobs.yaml",
     "TrainingJob": "crds/breezeml.ai/trainingjobs.yaml",
     "JobSet": "crds/jobset.x-k8s.io/jobsets.yaml",
+    "RayJob": "crds/ray.io/rayjobs.yaml",
     "TrainingRuntime": "crds/trainer.kubeflow.org/trainingruntimes.yaml",
 }
 # Our schemas know only as much of these as is rendered; two projects call theirs a PodGroup.
@@ -41,12 +42,13 @@ def path_of(body: Any, trainer: str = "2.3") -> str | None:
 
 @cache
 def validator(path: Path, name: str = "") -> jsonschema_rs.Validator:
-    """A validator for a version of a CRD file, the only one served where it is not named.
+    """A validator for a version of a CRD file, the one that is stored where it is not named.
 
     Unknown fields are refused.
     """
     crd = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
-    (version,) = [v for v in crd["spec"]["versions"] if v["served"] and name in ("", v["name"])]
+    versions = crd["spec"]["versions"]
+    (version,) = [v for v in versions if (v["name"] == name if name else v["storage"])]
     schema = strict(version["schema"]["openAPIV3Schema"])
     schema["properties"]["metadata"] = {"type": "object"}
     return jsonschema_rs.Draft202012Validator(schema)

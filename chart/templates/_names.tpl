@@ -1,6 +1,6 @@
 {{/*
 Name of the job object. Controllers append at most "-worker-999" to it, those that make a JobSet
-"-node-0-999-abcde", and the result must be a DNS label of 63 characters, so the usual Helm name is
+"-node-0-999-abcde", KubeRay "-abcde-head-abcde", and the result must be a DNS label of 63 characters, so the usual Helm name is
 cut to 52 or 46. Operators want a letter in front, while a release may start with a digit.
 */}}
 {{- define "training-job.fullname" -}}
@@ -9,7 +9,7 @@ cut to 52 or 46. Operators want a letter in front, while a release may start wit
 {{- else -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
-{{ regexReplaceAll "^[0-9]" $full "job-${0}" | replace "." "-" | trunc (ternary 46 52 (has .Values.target (list "jobset" "trainjob"))) | trimAll "-" }}
+{{ regexReplaceAll "^[0-9]" $full "job-${0}" | replace "." "-" | trunc (ternary 46 52 (has .Values.target (list "jobset" "trainjob" "rayjob"))) | trimAll "-" }}
 {{- end -}}
 {{- end }}
 

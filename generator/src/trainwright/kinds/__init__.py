@@ -18,6 +18,7 @@ _FOLDERS = (
     "trainjob",
     "jobset",
     "job",
+    "rayjob",
     "compose",
 )
 

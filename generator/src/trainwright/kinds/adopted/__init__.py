@@ -23,7 +23,6 @@ def _others() -> Iterator[Kind]:
     for name in ("TFJob", "XGBoostJob", "PaddleJob", "JAXJob"):
         yield _of("kubeflow.org/v1", name, _RUN_POLICY, _JOB_NAME)
     # https://docs.ray.io/en/latest/cluster/kubernetes/k8s-ecosystem/kueue.html
-    yield _of("ray.io/v1", "RayJob", "/spec/suspend", ("ray.io/originated-from-cr-name",))
     yield _of("ray.io/v1", "RayCluster", "/spec/suspend", ("ray.io/cluster",))
     # https://lws.sigs.k8s.io/docs/reference/labels-annotations-and-environment-variables/
     lws = ("leaderworkerset.sigs.k8s.io/name",)

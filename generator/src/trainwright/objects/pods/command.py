@@ -161,9 +161,15 @@ def _ray(job: Job) -> Iterator[str]:
     In a pod without a limit, Ray counts all CPUs of the machine, and starts a worker for each.
     """
     yield "--ray"
+    cpus = ray_cpus(job)
+    if cpus and "num-cpus" not in map(plain, job.launcher_options):
+        yield f"--num-cpus={cpus}"
+
+
+def ray_cpus(job: Job) -> int | None:
+    """Return the CPUs that Ray counts on a node, if the job asks for some."""
     cpu = job.resources.requests["cpu"] or job.resources.limits["cpu"]
-    if cpu and "num-cpus" not in map(plain, job.launcher_options):
-        yield f"--num-cpus={max(1, int(quantity.parse(cpu)))}"
+    return max(1, int(quantity.parse(cpu))) if cpu else None
 
 
 def _world_info(nodes: int, procs: int) -> str:

@@ -1,0 +1,101 @@
+"""Edits of a live RayJob: KubeRay makes each cluster of what the object says at its start."""
+
+from __future__ import annotations
+
+from trainwright.datatypes.finding import Severity
+from trainwright.datatypes.groupkind import GroupKind
+from trainwright.kinds.rayjob import KIND
+from trainwright.rule_model.defaults import Default, defaults
+from trainwright.rule_model.edit import EditRule, Verdict
+from trainwright.rule_model.edit_row import CHANGED, Condition, Difference, EditSource
+from trainwright.specs.upstream import upstream
+
+_KINDS = (KIND.group_kind,)
+_CONTROLLER = EditSource(_KINDS, upstream("kuberay/edits-reach-no-cluster").source)
+_TYPES = EditSource(_KINDS, upstream("kuberay/immutable-manager").source)
+_STARTED = (
+    "/spec/rayClusterSpec",
+    "/spec/entrypoint",
+    "/spec/submitterPodTemplate",
+    "/spec/submissionMode",
+    "/spec/runtimeEnvYAML",
+)
+
+
+def _runs(difference: Difference) -> bool:
+    return not difference.edit.suspended
+
+
+def _runs_once(difference: Difference) -> bool:
+    return _runs(difference) and not difference.edit.new.get("backoffLimit")
+
+
+EDITS = (
+    *_CONTROLLER.read(
+        Verdict.IGNORED,
+        "accepted, and KubeRay disregards it: the cluster that runs stays as it is",
+        *_STARTED,
+        when=(Condition("it runs, and the backoffLimit is 0", _runs_once),),
+        rule="TW821",
+    ),
+    *_CONTROLLER.read(
+        Verdict.MIXED,
+        "the cluster that runs stays as it is, and the next attempt has the new version",
+        *_STARTED,
+        when=(Condition("it runs, and may be tried again", _runs),),
+        rule="TW822",
+    ),
+    *_TYPES.read(
+        Verdict.REJECTED,
+        "the API server refuses it: the field is immutable",
+        "/spec/managedBy",
+        when=(CHANGED,),
+    ),
+    *EditSource(_KINDS, upstream("kuberay/suspends-by-deletion").source).read(
+        Verdict.IN_PLACE,
+        "accepted: true deletes the cluster, false makes another one",
+        "/spec/suspend",
+    ),
+    *EditSource(_KINDS, upstream("kuberay/end-of-a-job").source).read(
+        Verdict.IN_PLACE,
+        "accepted, and read when an attempt ends",
+        "/spec/backoffLimit",
+        "/spec/activeDeadlineSeconds",
+        "/spec/shutdownAfterJobFinishes",
+        "/spec/ttlSecondsAfterFinished",
+    ),
+)
+_GROUP = "/spec/rayClusterSpec/workerGroupSpecs/*"
+DEFAULTS: dict[GroupKind, tuple[Default, ...]] = {
+    KIND.group_kind: (
+        *defaults(
+            {
+                "/spec/backoffLimit": 0,
+                "/spec/submissionMode": "K8sJobMode",
+                "/spec/ttlSecondsAfterFinished": 0,
+                f"{_GROUP}/numOfHosts": 1,
+            }
+        ),
+    )
+}
+
+# --- the rules that report them -------------------------------------------------------------------
+
+
+UNSEEN = EditRule(
+    id="TW821",
+    name="ineffective-rayjob-edit",
+    severity=Severity.WARNING,
+    verdict=Verdict.IGNORED,
+    module=__name__,
+)
+
+NEXT_ATTEMPT = EditRule(
+    id="TW822",
+    name="mixed-version-attempts",
+    severity=Severity.ERROR,
+    verdict=Verdict.MIXED,
+    module=__name__,
+)
+
+EDIT_RULES: tuple[EditRule, ...] = (UNSEEN, NEXT_ATTEMPT)
