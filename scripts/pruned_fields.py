@@ -47,6 +47,15 @@ DEFINITIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
         "TrainingRuntime": {"2.3": "trainer.kubeflow.org/trainingruntimes.yaml"},
     },
     "jobset": {"JobSet": {"0.12": "jobset.x-k8s.io/jobsets.yaml"}},
+    "rayjob": {
+        "RayJob": {
+            "": "1.30",
+            "1.4": "1.33",
+            "1.5": "1.34",
+            "1.6": "1.35",
+            "1.7": "ray.io/rayjobs.yaml",
+        }
+    },
 }
 # What no template has, and what is no field of a training.
 _LEFT_OUT = ("ephemeralContainers", "metadata")
@@ -54,26 +63,32 @@ _LEFT_OUT = ("ephemeralContainers", "metadata")
 Schema = Mapping[str, Any]
 
 
-def folder() -> Path | None:
-    """Where the CRDs are, if anywhere."""
-    return next((path for path in _SOURCES if path.is_dir()), None)
+def found(crd: str) -> Path | None:
+    """Where a definition is, if anywhere."""
+    return next((path for path in (f / crd for f in _SOURCES) if path.is_file()), None)
 
 
-def written(crds: Path) -> dict[Path, str]:
-    """Each file with its text."""
+def written() -> dict[Path, str]:
+    """Each file with its text, but for kinds whose definitions are not all there."""
+    there = (item for item in DEFINITIONS.items() if all(map(found, _files(item[1]))))
     return {
-        KINDS / name / "pruned.json": json.dumps(_of_kinds(kinds, crds), indent=2) + "\n"
-        for name, kinds in DEFINITIONS.items()
+        KINDS / name / "pruned.json": json.dumps(_of_kinds(kinds), indent=2) + "\n"
+        for name, kinds in there
     }
 
 
-def _of_kinds(kinds: Mapping[str, Mapping[str, str]], crds: Path) -> dict[str, Any]:
-    return {kind: _of_versions(versions, crds) for kind, versions in kinds.items()}
+def _files(kinds: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    for versions in kinds.values():
+        yield from (source for source in versions.values() if "/" in source)
 
 
-def _of_versions(versions: Mapping[str, str], crds: Path) -> dict[str, Any]:
+def _of_kinds(kinds: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    return {kind: _of_versions(versions) for kind, versions in kinds.items()}
+
+
+def _of_versions(versions: Mapping[str, str]) -> dict[str, Any]:
     """By version: the fields that are missing, by where the object has the specs of its pods."""
-    files = {v: dict(_pods(_crd(crds / file))) for v, file in versions.items() if "/" in file}
+    files = {v: dict(_pods(_crd(file))) for v, file in versions.items() if "/" in file}
     newest = files[max(files)]
     return {
         version: {
@@ -84,7 +99,9 @@ def _of_versions(versions: Mapping[str, str], crds: Path) -> dict[str, Any]:
     }
 
 
-def _crd(path: Path) -> Schema:
+def _crd(file: str) -> Schema:
+    path = found(file)
+    assert path is not None
     crd = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
     (version,) = (v for v in crd["spec"]["versions"] if v["storage"])
     schema: Schema = version["schema"]["openAPIV3Schema"]
@@ -131,5 +148,5 @@ def _pruned(kept_fields: frozenset[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    if there := folder():
-        pages(__doc__, KINDS, written(there), COMMAND)
+    if files := written():
+        pages(__doc__, KINDS, files, COMMAND)

@@ -36,6 +36,7 @@ _FAMILIES = {
     "5": "GitOps",
     "6": "Kueue",
     "7": "Pods",
+    "8": "RayJob",
 }
 
 

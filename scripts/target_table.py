@@ -101,8 +101,14 @@ _OWN_WORDS = (
     Feature(name="pull policy", spec="image: {pullPolicy: Always}", shows=("Always", "always")),
     Feature(name="pull secrets", spec="image: {pullSecrets: [regcred]}", shows=("regcred",)),
     Feature(name="Python module", spec="entrypoint: {module: a.b}", shows=('- "a.b"', "-m a.b")),
-    Feature(name="script in the image", spec="entrypoint: {script: b.py}", shows=('- "b.py"', "-u b.py")),
-    Feature(name="custom command", spec="entrypoint: {argv: [/bin/t]}", shows=('- "/bin/t"', 'entrypoint: "/bin/t"')),
+    Feature(
+        name="script in the image", spec="entrypoint: {script: b.py}", shows=('- "b.py"', "-u b.py")
+    ),
+    Feature(
+        name="custom command",
+        spec="entrypoint: {argv: [/bin/t]}",
+        shows=('- "/bin/t"', 'entrypoint: "/bin/t"'),
+    ),
     Feature(
         name="what the image starts",
         spec="entrypoint: {image: true, args: [fit]}",

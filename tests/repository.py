@@ -25,6 +25,7 @@ targets:
   trainjob: {version: "2.3"}
   jobset: {}
   job: {}
+  rayjob: {}
   compose: {}
 """
 

@@ -34,6 +34,7 @@ EXACT = {
     "job-many-nodes-with-retries",
     "jobset-gpu-many-nodes-in-a-kueue-queue",
     "pytorchjob-every-field",
+    "rayjob-gpu-many-nodes-in-a-kueue-queue",
     "trainingjob-elastic-with-the-agent",
     "trainjob-2-3-with-own-runtime",
 }

@@ -408,6 +408,7 @@ LONGEST = [
     ("jobset", "nodes: 11", "-node-0-10-abcde"),
     ("job", "nodes: 10", "-9"),
     ("job", "nodes: 11", "-10"),
+    ("rayjob", "launcher: ray\nnodes: 10", "-abcde-head-abcde"),
     ("compose", "nodes: 1", ""),
 ]
 

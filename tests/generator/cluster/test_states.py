@@ -57,6 +57,8 @@ ASLEEP = {"suspend": True}
 JOB = {"completions": 4, "parallelism": 4}
 GROUPS = {"replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": JOB}}]}
 NODES = {"trainer": {"numNodes": 4}}
+RAY = {"template": {"spec": {"containers": [{"name": "ray", "image": "a:1"}]}}}
+CLUSTER = {"rayClusterSpec": {"headGroupSpec": RAY, "workerGroupSpecs": [{"replicas": 3, **RAY}]}}
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Phase]] = {
     "TrainJob new": (NODES, {}, Phase.PENDING),
@@ -91,6 +93,18 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Phase]] = {
     "Job failing": (JOB, {"conditions": holds("FailureTarget"), "failed": 1, "terminating": 3}, Phase.FAILED),
     "Job failed": (JOB, {"conditions": holds("FailureTarget", "Failed"), "failed": 1}, Phase.FAILED),
     "Job complete": (JOB, {"conditions": holds("SuccessCriteriaMet", "Complete"), "succeeded": 4}, Phase.SUCCEEDED),
+    "RayJob new": (CLUSTER, {}, Phase.PENDING),
+    "RayJob starting": (CLUSTER, {"jobDeploymentStatus": "Initializing"}, Phase.PENDING),
+    "RayJob running": (CLUSTER, {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}, Phase.RUNNING),
+    "RayJob failed in this attempt": (
+        CLUSTER, {"jobDeploymentStatus": "Running", "jobStatus": "FAILED"}, Phase.RUNNING
+    ),
+    "RayJob tried again": (CLUSTER, {"jobDeploymentStatus": "Retrying", "failed": 1}, Phase.RESTARTING),
+    "RayJob suspended": ({**CLUSTER, **ASLEEP}, {"jobDeploymentStatus": "Suspended"}, Phase.SUSPENDED),
+    "RayJob complete": (CLUSTER, {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}, Phase.SUCCEEDED),
+    "RayJob stopped": (CLUSTER, {"jobDeploymentStatus": "Complete", "jobStatus": "STOPPED"}, Phase.FAILED),
+    "RayJob failed": (CLUSTER, {"jobDeploymentStatus": "Failed", "reason": "AppFailed"}, Phase.FAILED),
+    "RayJob refused": (CLUSTER, {"jobDeploymentStatus": "ValidationFailed"}, Phase.FAILED),
     "TrainingJob new": ({"maxSize": 4}, {}, Phase.PENDING),
     "TrainingJob waiting": ({"maxSize": 4}, {"stage": "Waiting"}, Phase.QUEUED),
     "TrainingJob cooling": ({"maxSize": 4}, {"stage": "RequeueCooldown"}, Phase.QUEUED),
@@ -180,6 +194,7 @@ def test_a_failure_that_holds_is_never_anything_else(
         "conditions": holds(*types),
         "execStatus": {"conditions": holds(*types)},
         "stage": "Running",
+        "jobDeploymentStatus": "Failed" if "Failed" in types else "Running",
     }
     state = kind.status.state_of(
         {"metadata": {}, **({"spec": {}} if filled else {}), "status": status}

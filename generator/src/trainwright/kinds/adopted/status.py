@@ -15,7 +15,7 @@ _CONDITIONS = (
     ("Complete", Phase.SUCCEEDED),
 )
 _LASTING = (("Restarting", Phase.RESTARTING), ("Running", Phase.RUNNING))
-# In small letters: of KubeRay, Volcano and AppWrapper. A RayJob may retry after its job failed.
+# In small letters: of KubeRay, Volcano and AppWrapper.
 _WORDS: Mapping[str, Phase] = {
     **dict.fromkeys(("succeeded", "complete", "completed"), Phase.SUCCEEDED),
     **dict.fromkeys(("failed", "aborted", "terminated", "stopped"), Phase.FAILED),
@@ -45,7 +45,7 @@ def _state_of(body: Mapping[str, Data]) -> State:
     over = next((phase for phase in phases if phase in _ENDED), None)
     if ended := first(held, _CONDITIONS, counted):
         return ended
-    if over and _deployed(status):
+    if over:
         return replace(said, phase=over)
     if spec.get("suspend") or dig(spec, "runPolicy", "suspend"):
         return suspended(held, counted)
@@ -58,21 +58,10 @@ def _words(status: Mapping[str, Data]) -> Iterator[str]:
     """Yield the one-word states of the whole object in lower case, the most conclusive first."""
     state = status.get("state")
     texts = (
-        status.get("jobDeploymentStatus"),
-        status.get("jobStatus"),
         status.get("phase"),
         dig(state, "phase") if isinstance(state, Mapping) else state,
     )
     yield from (word.lower() for word in map(text, texts) if word)
-
-
-def _deployed(status: Mapping[str, Data]) -> bool:
-    """Whether the status is final: KubeRay retries a job whose deployment has not ended.
-
-    https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html
-    """
-    deployment = text(status.get("jobDeploymentStatus")).lower()
-    return not deployment or _WORDS.get(deployment) in _ENDED
 
 
 STATUS = Status(state_of=_state_of)

@@ -17,6 +17,8 @@ from trainwright.kinds.reading import (
 )
 from trainwright.kinds.roles import described, roles
 
+_GROUP = "/spec/rayClusterSpec/workerGroupSpecs/*"
+
 
 def _read(part: SourceObject, _: Sequence[SourceObject]) -> Read:
     if why := _unlike(part.spec):
@@ -48,24 +50,43 @@ def _unlike(spec: Mapping[str, Data]) -> str:
 
 
 def _pod(group: Mapping[str, Data]) -> Data:
-    """A group's pods, but for the names and ports of their containers."""
-    pod = dig(group, "template", "spec")
-    containers = mappings(mapping(pod).get("containers"))
+    """A group's pods with what Ray counts on, but for the names and ports of containers."""
+    pod, params = mapping(dig(group, "template", "spec")), mapping(group.get("rayStartParams"))
+    containers = mappings(pod.get("containers"))
     unnamed = [{k: v for k, v in c.items() if k not in ("name", "ports")} for c in containers]
-    return {**mapping(pod), "containers": unnamed}
+    cpu = dig(containers[0], "resources", "limits", "cpu") if containers else None
+    counts = [str(params.get("num-cpus", cpu)), params.get("num-gpus"), params.get("resources")]
+    return {**pod, "containers": unnamed, "counts": counts}
 
 
 READER = Reader(
     read=_read,
     entrypoint="entrypoint",
     reasons=(
-        Reason("/spec/submissionMode", "the target chooses it", Loss.COSMETIC),
+        Reason("/spec/submissionMode", "the target sets it", Loss.COSMETIC),
         Reason("/spec/submitterPodTemplate/**", "the target writes it", Loss.COSMETIC),
+        Reason("/spec/submitterConfig/**", "KubeRay's own number holds", Loss.BEHAVIOUR),
         Reason("/spec/shutdownAfterJobFinishes", "the target sets it", Loss.COSMETIC),
+        Reason(
+            "/spec/ttlSecondsAfterFinished",
+            "the cluster goes as soon as its program has ended",
+            Loss.COSMETIC,
+        ),
+        Reason("/spec/deletionStrategy/**", "the cluster goes with its program", Loss.BEHAVIOUR),
         Reason("/spec/rayClusterSpec/rayVersion", "the image has it", Loss.COSMETIC),
-        Reason("/spec/rayClusterSpec/*/rayStartParams/**", "Ray's own defaults hold", Loss.BEHAVIOUR),
-        Reason("/spec/runtimeEnvYAML", "put it into the image", Loss.CANNOT_RUN),
-        Reason("/spec/deletionStrategy/**", "its cluster goes with its program", Loss.BEHAVIOUR),
-        Reason("/spec/rayClusterSpec/workerGroupSpecs/*/groupName", "it has a name", Loss.COSMETIC),
+        Reason(f"{_GROUP}/groupName", "the target names its group of pods itself", Loss.COSMETIC),
+        Reason(f"{_GROUP}/minReplicas", "nodes do not come and go", Loss.COSMETIC),
+        Reason(f"{_GROUP}/maxReplicas", "nodes do not come and go", Loss.COSMETIC),
+        *(
+            Reason(f"/spec/rayClusterSpec/{group}/rayStartParams/{name}", why, severity)
+            for group in ("headGroupSpec", "workerGroupSpecs/*")
+            for name, why, severity in (
+                ("num-cpus", "it is that of the other nodes", Loss.COSMETIC),
+                ("num-gpus", "KubeRay counts the GPUs of the pod", Loss.BEHAVIOUR),
+                ("dashboard-host", "KubeRay sets it", Loss.COSMETIC),
+                ("*", "Ray's own default holds", Loss.BEHAVIOUR),
+            )
+        ),
+        Reason("/spec/runtimeEnvYAML", "put what it installs into the image", Loss.CANNOT_RUN),
     ),
 )

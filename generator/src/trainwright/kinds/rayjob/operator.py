@@ -20,8 +20,16 @@ from trainwright.kinds.rayjob import entrypoint
 from trainwright.kinds.rayjob.pod_templates import pod_templates
 from trainwright.objects.pods import build, command
 from trainwright.objects.pods.groups import PodGroup, Pods
-from trainwright.objects.pods.pod import EnvVar, ManifestError, Operator, Pod, Restart, Workload
-from trainwright.objects.pods.template import PodTemplate
+from trainwright.objects.pods.pod import (
+    EnvVar,
+    ManifestError,
+    Mount,
+    Operator,
+    Pod,
+    Restart,
+    Workload,
+)
+from trainwright.objects.pods.template import SHARED_MEMORY, PodTemplate
 
 _PORT = "29500"
 _PYTHONS = ("python", "python3")
@@ -64,10 +72,22 @@ def _groups(
             restart=restart,
             fields={},
         )
-        made = replace(made, command=words, starts_image=False)
+        made = replace(_with_shared_memory(made), command=words, starts_image=False)
         of_head = f"{manifest.name}-head"
         yield PodGroup(role, names, names, partial(_numbered, made, names, first, nodes, of_head))
         first += template.replicas
+
+
+def _with_shared_memory(pod: Pod) -> Pod:
+    """Return the pod with what KubeRay mounts for Ray's objects, if it has nothing there."""
+    if any(mount.path == SHARED_MEMORY for mount in pod.mounts):
+        return pod
+    limits, requests = (pod.resources.get(kind, {}) for kind in ("limits", "requests"))
+    size = requests.get("memory") or limits.get("memory")
+    memory = {"medium": "Memory", **({"sizeLimit": size} if size else {})}
+    shared = Mount(path=SHARED_MEMORY, volume="shared-mem", source={"emptyDir": memory})
+    volumes = {**pod.volumes, shared.volume: shared.source}
+    return replace(pod, mounts=(*pod.mounts, shared), volumes=volumes)
 
 
 def _numbered(

@@ -67,14 +67,11 @@ def _sidecar(spec: Mapping[str, Data]) -> Iterator[Hit]:
 
 def _sizes(cluster: Mapping[str, Data]) -> Iterator[Hit]:
     """Yield sizes of groups of workers that KubeRay refuses."""
-    scales = cluster.get("enableInTreeAutoscaling") is True
     for index, group in enumerate(mappings(cluster.get("workerGroupSpecs"))):
-        at, name = CLUSTER / "workerGroupSpecs" / index, text(group.get("groupName"))
+        at = CLUSTER / "workerGroupSpecs" / index / "minReplicas"
         low, high = (integer(group.get(key)) for key in ("minReplicas", "maxReplicas"))
-        if not scales and (low is None or high is None):
-            yield Hit(at, f"the group {name!r} lacks minReplicas or maxReplicas")
         if low is not None and high is not None and low > high:
-            yield Hit(at / "minReplicas", f"minReplicas {low} is more than maxReplicas {high}")
+            yield Hit(at, f"minReplicas {low} is more than maxReplicas {high}")
 
 
 @warning("TW812")

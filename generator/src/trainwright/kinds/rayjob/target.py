@@ -24,6 +24,7 @@ from trainwright.objects.pods.references import NotKnown
 
 # Our entrypoint's own, which does not run here.
 _RUNTIME_OPTIONS = frozenset({"rendezvous-timeout", "log-format"})
+_VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0"}
 _VARIABLE = re.compile(r"\$\([A-Za-z_][A-Za-z0-9_.-]*\)")
 
 
@@ -33,6 +34,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "command": [],
         "args": [],
         "restartPolicy": "",
+        "env": _VARIABLES,
         "runPolicy": indexed.run_policy(job, environment, job.retries),
         "ray": {
             "entrypoint": entrypoint.text(_words(job)),
@@ -75,7 +77,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         field = "gang" if job.gang else "queue"
         yield Unsupported(
             Pointer.of(field),
-            "KubeRay makes the PodGroup of a RayJob itself, for the scheduler it was installed with",
+            "KubeRay makes the PodGroup of a RayJob, for the scheduler it was installed with",
             f"Remove it ({field}: null), or use a queue of Kueue, or target jobset.",
         )
     if job.topology:
@@ -99,6 +101,12 @@ def _not_started(job: Job) -> Iterator[Unsupported]:
             Pointer("/entrypoint/image"),
             "a RayJob starts a command, and does not know what the image starts",
             "Write that command as entrypoint.argv, or use another target.",
+        )
+    elif command.parse(tuple(job.entrypoint.argv)).launcher == "ray":
+        yield Unsupported(
+            Pointer("/entrypoint/argv"),
+            "the command starts Ray, which KubeRay has started",
+            "Write the program that calls ray.init().",
         )
     elif job.entrypoint.launched and job.launcher != "ray":
         yield Unsupported(
@@ -166,11 +174,15 @@ TARGET = Target(
     deviations=(
         Deviation(
             about="The program",
-            text="Ray starts it once, on the head, when all pods are ready, and without the image's "
-            "entrypoint: there are no checks before it, no report of what failed, and no exit "
-            "codes after which no retry helps. What it prints is the log of a pod of half a core, "
-            "which submits it.",
-            fields=("/pods/*/program/options/*", "/pods/*/restart/final"),
+            text="Ray starts it once, on the head, when all pods are ready, and without the "
+            "image's entrypoint: there are no checks before it, no report of what failed, and no "
+            "exit codes after which no retry helps. What it prints is the log of a pod of half a "
+            "core, which submits it.",
+            fields=(
+                "/pods/*/program/options/*",
+                "/pods/*/restart/final",
+                *(f"/pods/*/env/{name}" for name in _VARIABLES),
+            ),
         ),
         Deviation(
             about="A custom command",
@@ -198,6 +210,11 @@ TARGET = Target(
             text=indexed.DEADLINE,
             fields=("/deadline_of",),
             when=lambda job, _: job.max_duration is not None,
+        ),
+        Deviation(
+            about="Network",
+            text="Ray's dashboard, which starts programs for whoever reaches it, is open to the "
+            "pods of the cluster: KubeRay needs it. Elsewhere it is off.",
         ),
         Deviation(
             about="Grace period",

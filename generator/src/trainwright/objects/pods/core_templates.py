@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
-from trainwright.datatypes.data import Data, amount, dig, mapping, mappings, text
+from trainwright.datatypes.data import Data, amount, dig, mapping, mappings
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
@@ -22,8 +21,6 @@ _AT: Mapping[GroupKind, Pointer] = {
     GroupKind("apps", "StatefulSet"): _TEMPLATE,
     GroupKind("batch", "CronJob"): Pointer("/spec/jobTemplate/spec/template"),
 }
-# Kinds whose objects have a command started in their pods.
-_ENTRYPOINT = {GroupKind("ray.io", "RayJob"): "entrypoint"}
 # Groups whose other kinds have no pods, and which ask for a walk through long objects.
 _WITHOUT_PODS = frozenset({"", "apiextensions.k8s.io", "rbac.authorization.k8s.io"})
 
@@ -41,9 +38,7 @@ def core_templates(manifest: Manifest) -> Iterator[PodTemplate]:
             at, body, "", replicas, replaced, claimed=claim_names(claims), foreign=True
         )
     elif manifest.group_kind.group not in _WITHOUT_PODS:
-        entrypoint = text(manifest.spec.get(_ENTRYPOINT.get(manifest.group_kind, "")))
-        for template in _shaped(manifest.spec, Pointer("/spec"), 1):
-            yield replace(template, entrypoint=entrypoint) if entrypoint else template
+        yield from _shaped(manifest.spec, Pointer("/spec"), 1)
 
 
 def _shaped(value: Data, at: Pointer, replicas: int) -> Iterator[PodTemplate]:

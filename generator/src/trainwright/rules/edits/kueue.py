@@ -27,7 +27,7 @@ WORKLOADS = (
         GroupKind("kubeflow.org", kind)
         for kind in ("TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
     ),
-    *(GroupKind("ray.io", kind) for kind in ("RayJob", "RayCluster", "RayService")),
+    *(GroupKind("ray.io", kind) for kind in ("RayCluster", "RayService")),
     GroupKind("workload.codeflare.dev", "AppWrapper"),
     GroupKind("sparkoperator.k8s.io", "SparkApplication"),
 )
