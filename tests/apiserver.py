@@ -25,6 +25,7 @@ KINDS = {
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): "jobsets",
     ("batch/v1", "Job"): "jobs",
     ("breezeml.ai/v1", "TrainingJob"): "trainingjobs",
+    ("ray.io/v1", "RayJob"): "rayjobs",
     ("kueue.x-k8s.io/v1beta1", "Workload"): "workloads",
     ("kueue.x-k8s.io/v1beta2", "Workload"): "workloads",
     ("v1", "Pod"): "pods",

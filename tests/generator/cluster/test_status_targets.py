@@ -22,6 +22,7 @@ targets:
   job: {}
   jobset: {version: "0.12"}
   trainjob: {version: "2.3"}
+  rayjob: {version: "1.7"}
   pytorchjob: {version: "1.9", restrictedInitContainer: true}
 """
 REFUSED = 'Error creating: pods "x" is forbidden: violates PodSecurity "restricted:latest"'
@@ -36,7 +37,8 @@ def put(repository: Repository, api: ApiServer) -> Callable[..., dict[str, Any]]
         path = repository.environment("prod")
         path.write_text(path.read_text().partition("targets:")[0] + TARGETS + extra)
         queue = "queue: team\npodLabels: {another: run}\n" if "queues" in extra else ""
-        repository.job("prod/llm", f"target: {target}\n{queue}")
+        launcher = "launcher: ray\n" if target == "rayjob" else ""
+        repository.job("prod/llm", f"target: {target}\n{launcher}{queue}")
         done = repository.run("render", "prod")
         assert done.exit_code == 0, done.output
         folder = repository.root / "environments/prod/rendered/llm"
@@ -385,3 +387,31 @@ def test_suspended_and_queued_on_every_target(
     assert item["reason"] == ("Misconfigured" if queued else "Suspended")
     # By hand it is a difference from git, which says that it runs; Kueue's is not.
     assert bool(item["drift"]) != queued
+
+
+# --- RayJobs, whose pods have names that end at random --------------------------------------------
+
+
+def test_the_nodes_of_a_rayjob_and_the_pod_with_the_log_of_its_program(
+    run: Run, put: Applied, api: ApiServer
+) -> None:
+    body = put("rayjob", {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"})
+    name = body["metadata"]["name"]
+    for made, kind, role in (
+        (f"{name}-a1b2c-head-d3e4f", "head", ""),
+        (f"{name}-a1b2c-worker-worker-g5h6j", "worker", ""),
+        (f"{name}-k7m8n", "", "submitter"),
+    ):
+        of = pod(body, made, **RUNNING)
+        of["metadata"]["labels"] |= {"ray.io/node-type": kind} if kind else {}
+        of["metadata"]["labels"] |= {"trainwright.io/role": role} if role else {}
+        of["spec"]["containers"] = [{"name": "ray" if kind else "ray-job-submitter"}]
+        of["status"]["containerStatuses"][0]["name"] = of["spec"]["containers"][0]["name"]
+        api.put(of)
+        api.logs[made] = [f"2026-11-21T03:04:01.000000000Z {kind or role}"]
+    item = the(run("status", "prod", "-o", "json"))
+    assert (item["cluster"], item["ready"], item["total"]) == ("running", 3, 3)
+    lines = run("logs", "prod/llm").stdout.splitlines()
+    assert [line.split("|")[0].strip() for line in lines] == ["head d3e4f", "worker g5h6j"]
+    program = run("logs", "prod/llm", "--role", "submitter").stdout
+    assert program == "submitter 0 | submitter\n"

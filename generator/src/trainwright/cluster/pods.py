@@ -83,7 +83,8 @@ class LivePod:
 
     `before` is how the container that this one replaces ended; `attempt` counts how often a JobSet
     has recreated all its pods. `origin` is the part of the name that a Job gives all pods of one
-    index. `role` is empty for pods that train.
+    index. `role` is empty for pods that train; `group` is what its controller calls them if it does
+    not number them.
     """
 
     name: str
@@ -102,11 +103,16 @@ class LivePod:
     attempt: int = 0
     origin: str = ""
     role: str = ""
+    group: str = ""
     seat: PodSlot | None = None
 
     @property
     def label(self) -> str:
-        return self.seat.label if self.seat else f"{self.role or 'node'} {self.index}"
+        if self.seat:
+            return self.seat.label
+        if self.group:
+            return f"{self.group} {self.name.rpartition('-')[2]}"
+        return f"{self.role or 'node'} {self.index}"
 
     @property
     def number(self) -> int:
@@ -188,6 +194,7 @@ def read(body: Mapping[str, Data], kind: Kind) -> LivePod:
         attempt=_count(labels, kind.attempt_label),
         origin=_origin(pod) if _INDEX_LABEL in labels else "",
         role=labels.get(ROLE_LABEL, ""),
+        group=labels.get(kind.group_label, ""),
     )
 
 

@@ -33,9 +33,11 @@ _BY_NAME = frozenset(
 )
 # Often what the API server, the launcher or the target decides anyway.
 _OFTEN_DECIDED = frozenset({("image", "pullPolicy"), ("launcher",), ("procsPerNode",), ("shm",)})
-# Launcher options that follow from other options. The effect of most of the others does not show in
+# Launcher options that follow from other options, or from resources. The effect of most of the others does not show in
 # the normal form.
-_FOLLOWS = frozenset({("launcherOptions", "rdzv-endpoint"), ("launcherOptions", "rdzv-id")})
+_FOLLOWS = frozenset(
+    ("launcherOptions", name) for name in ("rdzv-endpoint", "rdzv-id", "num-cpus")
+)
 Render = Callable[[Mapping[str, Data]], NormalForm | Unsupported]
 _Path: TypeAlias = tuple[str, ...]
 

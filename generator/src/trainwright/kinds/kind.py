@@ -72,6 +72,7 @@ class Kind:
     domains: tuple[str, ...] = ()
     name_labels: tuple[str, ...] = ()  # labels of its pods with the name of the object
     attempt_label: str = ""  # the label of its pods with how often all of them were made anew
+    group_label: str = ""  # the label with the group of pods whose names end at random
     # The label with the name of the object on pods that may lack the labels in git, since their
     # runtime is the cluster's.
     carrier: str = ""

@@ -29,6 +29,7 @@ KIND = Kind(
     ),
     domains=("ray.io/",),
     name_labels=("ray.io/originated-from-cr-name",),
+    group_label="ray.io/node-type",
     described=True,
     own_name_rule=True,
 )
