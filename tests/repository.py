@@ -8,6 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from trainwright.cli import main
+from trainwright.kinds import TARGETS
 
 ENVIRONMENT = """\
 apiVersion: trainwright.io/v1alpha1
@@ -40,6 +41,11 @@ resources: {cpu: "1", memory: 1Gi}
 nodes: 2
 maxDuration: 2h
 """
+
+
+def launcher(target: str) -> str:
+    """What a job has to say on a target that starts programs by one launcher alone."""
+    return "".join(f"launcher: {name}\n" for name in TARGETS[target].launchers[:1])
 
 
 Copied = Callable[[Callable[[Path], object], Path], "Repository"]

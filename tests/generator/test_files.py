@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import git_repository as git
-from repository import Repository
+from repository import Repository, launcher
 from trainwright.files.tree import Folder
 from trainwright.kinds import TARGETS
 from trainwright.render.incremental import IncrementalCheck
@@ -114,7 +114,7 @@ def test_every_target_carries_text(target: str, repository: Repository) -> None:
     _put(repository, "configs/ds.yaml", TEXT + "price: 5$\n")
     job = repository.job("dev/mnist", "files: {/etc/ds.yaml: {from: configs/ds.yaml}}\n")
     text = job.read_text().replace("nodes: 2\n", "").replace("maxDuration: 2h\n", "")
-    job.write_text(f"{text}security: {{runAsUser: 1000}}\n")
+    job.write_text(f"{text}security: {{runAsUser: 1000}}\n{launcher(target)}")
     assert repository.run("render").exit_code == 0
     folder = repository.root / "environments/dev/rendered/mnist"
     files = {p.name: p.read_text() for p in folder.iterdir() if p.suffix == ".yaml"}

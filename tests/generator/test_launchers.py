@@ -44,6 +44,7 @@ resources: {cpu: "1", memory: 1Gi}
 maxDuration: null
 """
 SEVERAL = ("pytorchjob", "trainjob", "jobset", "job")
+ALL = [name for name, target in TARGETS.items() if not target.launchers]
 
 
 def _written(repository: Repository, target: str, text: str) -> None:
@@ -197,7 +198,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("launcher", OPTIONS)
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", ALL)
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_each_pod_gets_its_ranks_and_options(
     launcher: str, target: str, nodes: int, repository: Repository
@@ -226,7 +227,7 @@ def test_each_pod_gets_its_ranks_and_options(
         assert (pod.program.path, pod.program.flags) == ("train.py", {"lr": ("0.1",)})
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", ALL)
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_ray_runs_the_program_on_rank_0(target: str, nodes: int, repository: Repository) -> None:
     if nodes > 1 and target not in SEVERAL:

@@ -13,7 +13,7 @@ import yaml
 import git_repository
 from documentation import ROOT, blocks
 from git_repository import git
-from repository import ENVIRONMENT, EVERY_TARGET, Repository
+from repository import ENVIRONMENT, EVERY_TARGET, Repository, launcher
 from trainwright.kinds import TARGETS
 
 QUOTA = """\
@@ -294,7 +294,7 @@ def test_the_policy_of_the_page_of_ports_selects_the_pods_of_every_target(
 ) -> None:
     repository = Repository(tmp_path)
     repository.write("prod/environment.yaml", ENVIRONMENT.partition("targets:")[0] + EVERY_TARGET)
-    repository.job("prod/llm", f"target: {target}\n")
+    repository.job("prod/llm", f"target: {target}\n{launcher(target)}")
     _ok(repository, "render")
     spec = yaml.safe_load(_policy())["spec"]
     wanted = spec["podSelector"]["matchLabels"]

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 import crds
-from repository import Repository
+from repository import Repository, launcher
 from trainwright.datatypes.data import Data
 from trainwright.kinds import TARGETS
 
@@ -162,7 +162,7 @@ def test_the_only_target_of_an_environment_is_that_of_its_jobs(
     target: str, repository: Repository
 ) -> None:
     only = _environment(*(TARGETS.keys() - {target}))
-    script = "entrypoint: {script: train.py}\n"
+    script = "entrypoint: {script: train.py}\n" + launcher(target)
     assert f"{target}.yaml" in _render(repository, "chosen", script, only)
     done = repository.run("explain", "all/chosen", "target")
     assert f'target: "{target}"' in done.stdout

@@ -43,6 +43,7 @@ PLACE: Spec = {
         "trainjob": {"version": "2.3"},
         "jobset": {},
         "job": {},
+        "rayjob": {},
         "compose": {},
     },
 }
@@ -428,6 +429,10 @@ def _is_refused(found: Sources) -> bool:
     return any(True for _ in dropped.refusals(manifests, job, place, {}))
 
 
+def _started(target: str) -> Spec:
+    return dict(zip(("launcher",), TARGETS[target].launchers, strict=False))
+
+
 def _sources(workspace: Workspace, name: str) -> Sources | None:
     return workspace.job(JobFile("prod", name)).sources
 
@@ -440,7 +445,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Works
     repository.write("prod/environment.yaml", yaml.dump(PLACE, Dumper=yaml.CSafeDumper))
     after = {}
     for (number, (before, over)), target in product(enumerate(CASES.values()), TARGETS):
-        job = merge({**JOB, "target": target, "name": _name(number, target)}, before)
+        named = {"target": target, "name": _name(number, target), **_started(target)}
+        job = merge({**JOB, **named}, before)
         path = repository.write(
             f"prod/jobs/{_name(number, target)}.yaml",
             yaml.dump(job, sort_keys=False, Dumper=yaml.CSafeDumper),
@@ -587,7 +593,8 @@ def test_a_default_in_a_shared_file_is_behind_nothing(tmp_path: Path, start: boo
     repository = Repository(tmp_path)
     repository.write("prod/environment.yaml", yaml.dump(place, Dumper=yaml.CSafeDumper))
     for target in TARGETS:
-        job = {**JOB, "target": target, "name": target, "security": {"runAsUser": 1}}
+        job = {**JOB, **_started(target), "target": target, "name": target}
+        job |= {"security": {"runAsUser": 1}}
         job |= {"retries": 2} if target == "jobset" else {}  # which the agents are for
         repository.write(f"prod/jobs/{target}.yaml", yaml.dump(job, Dumper=yaml.CSafeDumper))
     done = repository.run("render", "--no-cache")

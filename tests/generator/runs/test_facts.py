@@ -94,6 +94,7 @@ TARGET_OPTIONS: dict[str, list[dict[str, Any]]] = {
         {"inPlaceRestart": {"image": f"r.example.com/agent@sha256:{'8' * 64}", "serviceAccount": "a"}},
     ],
     "job": [{}],
+    "rayjob": [{}, {"version": "1.7"}],
     "compose": [{}],
 }  # fmt: skip
 ENVIRONMENT: dict[str, list[Any]] = {
@@ -134,7 +135,8 @@ def _environment(written: str) -> Environment:
 
 
 def _spec(job: str, target: str) -> Layered:
-    document = _document("job.yaml", {**JOB, **JOBS[job], "target": target})
+    own = dict(zip(("launcher",), TARGETS[target].launchers, strict=False))
+    document = _document("job.yaml", {**JOB, **own, **JOBS[job], "target": target})
     return stack((Reader(Folder(Path())).built_in, Layer("job", document)))
 
 

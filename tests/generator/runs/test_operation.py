@@ -34,6 +34,7 @@ PLACE: dict[str, Any] = {
         "trainjob": {"version": "2.3"},
         "jobset": {},
         "job": {},
+        "rayjob": {},
         "compose": {},
     },
     "queueing": "kueue",
@@ -79,12 +80,14 @@ TAKEN: dict[str, dict[str, tuple[str, ...]]] = {
     "trainjob": {**_QUEUED, "maxDuration": ("added", "removed")},
     "jobset": _QUEUED,
     "job": {**_QUEUED, "maxDuration": ALWAYS, "retries": ("changed",)},
+    "rayjob": {**_QUEUED, "maxDuration": ALWAYS, "retries": ALWAYS},
     "compose": {},
 }
 
 
 def _spec(name: str, target: str, field: str, value: Any) -> dict[str, Any]:
-    spec = {**JOB, "name": name, "target": target, **QUEUED.get(field, {})}
+    own = dict(zip(("launcher",), TARGETS[target].launchers, strict=False))
+    spec = {**JOB, **own, "name": name, "target": target, **QUEUED.get(field, {})}
     if value is not None:
         key, *below = field.split(".")
         spec[key] = {below[0]: value} if below else value

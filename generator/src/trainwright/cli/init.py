@@ -27,17 +27,21 @@ class _Target(click.types.StringParamType):
     def convert(
         self, value: str, param: click.Parameter | None, context: click.Context | None
     ) -> str:
-        from trainwright.kinds import TARGETS
-
-        if value not in TARGETS:
-            suggestion = meant(value, tuple(TARGETS))
-            self.fail(f'"{value}" is none of {", ".join(TARGETS)}.{suggestion}', param, context)
+        names = _targets()
+        if value not in names:
+            suggestion = meant(value, names)
+            self.fail(f'"{value}" is none of {", ".join(names)}.{suggestion}', param, context)
         return value
 
     def get_missing_message(self, *_: object, **__: object) -> str:
-        from trainwright.kinds import TARGETS
+        return f"Choose from {', '.join(_targets())}"
 
-        return f"Choose from {', '.join(TARGETS)}"
+
+def _targets() -> tuple[str, ...]:
+    """Return the targets that have the example, which torchrun starts."""
+    from trainwright.kinds import TARGETS
+
+    return tuple(name for name, target in TARGETS.items() if not target.launchers)
 
 
 @click.command(cls=Command)

@@ -33,11 +33,9 @@ _BY_NAME = frozenset(
 )
 # Often what the API server, the launcher or the target decides anyway.
 _OFTEN_DECIDED = frozenset({("image", "pullPolicy"), ("launcher",), ("procsPerNode",), ("shm",)})
-# Launcher options that follow from other options, or from resources. The effect of most of the others does not show in
-# the normal form.
-_FOLLOWS = frozenset(
-    ("launcherOptions", name) for name in ("rdzv-endpoint", "rdzv-id", "num-cpus")
-)
+# Launcher options that follow from other options, or from resources. The effect of most of the
+# others does not show in the normal form.
+_FOLLOWS = frozenset(("launcherOptions", name) for name in ("rdzv-endpoint", "rdzv-id", "num-cpus"))
 Render = Callable[[Mapping[str, Data]], NormalForm | Unsupported]
 _Path: TypeAlias = tuple[str, ...]
 

@@ -172,7 +172,8 @@ class Target:
     of the objects that it alone renders beside a run. `meeting` is where the nodes of a run of that
     name meet. `numbered` is what the names of its pods have between the name of the run and their
     number from 0, if that is all. `container` is the name of the training container in its pods.
-    `serving` is how it renders roles, None if it has none.
+    `serving` is how it renders roles, None if it has none. `launchers` are those that start a
+    program here, if not all do.
     """
 
     of: Kind
@@ -195,6 +196,7 @@ class Target:
     numbered: str = ""
     prepared: Callable[[Job, Environment], Job] = lambda job, _: job
     serving: Serving | None = None
+    launchers: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

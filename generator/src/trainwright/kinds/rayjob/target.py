@@ -69,8 +69,8 @@ _UNKNOWN = NotKnown(
 
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from queueing.unsuspendable(job, environment)
-    yield from _not_started(job)
-    yield from _without_ranks(job)
+    not_started = tuple(_not_started(job))
+    yield from not_started or _without_ranks(job)
     yield from _of_our_entrypoint(job)
     yield from _not_expanded(job)
     if job.gang or (job.queue and queueing.gang_scheduler(job, environment)):
@@ -108,7 +108,7 @@ def _not_started(job: Job) -> Iterator[Unsupported]:
             "the command starts Ray, which KubeRay has started",
             "Write the program that calls ray.init().",
         )
-    elif job.entrypoint.launched and job.launcher != "ray":
+    elif job.entrypoint.launched and job.launcher not in TARGET.launchers:
         yield Unsupported(
             Pointer("/launcher"),
             f"a RayJob has its program on one node of a Ray cluster, and {job.launcher} starts "
@@ -164,11 +164,12 @@ TARGET = Target(
     summary="KubeRay: a program of Ray on a cluster that is made for it.",
     template="rayjob.yaml",
     container=KIND.container,
+    launchers=("ray",),
     values=_values,
     # KubeRay takes names of 47 characters: <run>-<cluster>-head-<pod>.
     longest_suffix=lambda _: "-abcde-head-abcde",
     unsupported=_unsupported,
-    facts=(*facts.PODS, facts.QUEUEING),
+    facts=facts.PODS,  # Kueue is the only queue
     meeting=lambda _job, _environment, _name: Meeting(_UNKNOWN, _UNKNOWN, _UNKNOWN),
     controller_labels=tuple(f"ray.io/{name}" for name in ("node-type", "group", "cluster")),
     deviations=(
