@@ -84,7 +84,7 @@ def test_rule(rule: Rule) -> None:
         assert not _hits(rule, sample), f"a near miss fails: {sample.objects}"
     for sample in rule.variants:
         assert _hits(rule, sample), f"a variant passes: {sample.objects}"
-    assert re.fullmatch(r"TW[1-7]\d\d", rule.id)
+    assert re.fullmatch(r"TW[1-8]\d\d", rule.id)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
     for text in (rule.summary, rule.effect, rule.remedy, rule.by_hand or rule.remedy):
         assert text.endswith(".")
