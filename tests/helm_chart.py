@@ -54,6 +54,10 @@ def pods(job: Data) -> list[Data]:
         return [job["template"]["spec"]["template"] for job in spec["replicatedJobs"]]
     if job.get("kind") == "Job":
         return [spec["template"]]
+    if "rayClusterSpec" in spec:
+        cluster = spec["rayClusterSpec"]
+        groups = [cluster["headGroupSpec"], *cluster.get("workerGroupSpecs", [])]
+        return [spec["submitterPodTemplate"], *(group["template"] for group in groups)]
     single = [spec["replicaSpecs"]] if "replicaSpecs" in spec else []
     return [r["template"] for r in (*spec.get("pytorchReplicaSpecs", {}).values(), *single)]
 

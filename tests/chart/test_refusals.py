@@ -112,6 +112,7 @@ MALFORMED: dict[str, tuple[dict[str, Data], str]] = {
 
 _LATTICE = {"target": "trainingjob"}
 _JOBSET = {"target": "jobset"}
+_RAY = {"target": "rayjob", "ray": {"entrypoint": "python a.py"}}
 _COMPOSE = {"target": "compose"}
 _ELASTIC = {"minReplicas": 1, "maxReplicas": 2}
 
@@ -207,7 +208,7 @@ CONTRADICTORY: dict[str, tuple[dict[str, Data], str]] = {
         {"fullnameOverride": "a" * 54, "replicas": {"worker": 11}},
         "-worker-10 would have 64 characters, 63 are possible",
     ),
-    "nodes of another target": ({"nodes": 2}, "nodes and podGroup are for targets trainjob, jobset and job only"),
+    "nodes of another target": ({"nodes": 2}, "nodes and podGroup are for targets trainjob, jobset"),
     "roles of another target": ({"roles": {"judge": {}}}, "roles are for targets trainjob, jobset"),
     "roles in a runtime of the cluster": (
         {"target": "trainjob", "trainer": {"runtime": "torch"}, "roles": {"judge": {}}},
@@ -238,6 +239,13 @@ CONTRADICTORY: dict[str, tuple[dict[str, Data], str]] = {
     "a name too long for a job": (
         {"target": "job", "fullnameOverride": "a" * 61, "nodes": 11},
         "-10 would have 64 characters",
+    ),
+    "a RayJob of nothing": ({"target": "rayjob"}, "a RayJob starts a command: set ray.entrypoint"),
+    "a RayJob with a command": ({**_RAY, "command": ["a"]}, "KubeRay starts the containers"),
+    "Ray of another target": ({"ray": {"entrypoint": "a"}}, "ray is for target rayjob only"),
+    "a name too long for a RayJob": (
+        {**_RAY, "fullnameOverride": "a" * 47},
+        "-abcde-head-abcde would have 64 characters",
     ),
     "a machine with labels": ({**_COMPOSE, "nodeSelector": {"a": "b"}}, "Docker has nothing like nodeSelector"),
     "a machine with a deadline": (
@@ -301,6 +309,7 @@ ACCEPTED: dict[str, dict[str, Data]] = {
     "a prefixed label": {"podLabels": {"sidecar.istio.io/inject": "false"}},
     "a fraction": {"resources": {"requests": {"cpu": "0.5", "memory": "1.5Gi"}}},
     "huge pages": {"resources": {"requests": {"hugepages-2Mi": "5120Mi"}, "limits": {"hugepages-2Mi": "5120Mi"}}},
+    "the longest name of a RayJob": {**_RAY, "fullnameOverride": "a" * 46},
     "every taint": {"tolerations": [{"operator": "Exists"}]},
     "a GPU taint": {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]},
     "no security context": {"podSecurityContext": None, "securityContext": None},

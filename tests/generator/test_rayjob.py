@@ -193,6 +193,13 @@ def test_what_no_spec_can_say_is_refused_by_name(
         ("launcher: ray\nentrypoint: {script: a.py}\nprocsPerNode: 3", "/procsPerNode"),
         ("launcher: ray\nentrypoint: {script: a.py, args: [$(HOME)]}", "/entrypoint/args"),
         ("launcher: torchrun\nentrypoint: {script: a.py}", "/launcher"),
+        (
+            "launcher: ray\nentrypoint: {script: a.py}\ngracePeriod: 1m\n"
+            "checkpoint: {volume: v, path: a, peerCopies: {volume: m, every: 9}}\n"
+            "volumes:\n  v: {claim: d, mountPath: /v}\n"
+            "  m: {emptyDir: {medium: Memory, sizeLimit: 1Gi}, mountPath: /m}",
+            "/checkpoint/peerCopies",
+        ),
     ],
 )  # fmt: skip
 def test_what_would_not_do_what_it_says(extra: str, where: str, repository: Repository) -> None:
@@ -203,6 +210,15 @@ def test_what_would_not_do_what_it_says(extra: str, where: str, repository: Repo
     assert [(f["rule"], f["path"]) for f in found] == [
         ("TW021", where.strip("/").replace("/", "."))
     ]
+
+
+@pytest.mark.parametrize(("version", "refused"), [("1.1", True), ("1.2", False)])
+def test_retries_came_with_kuberay_1_2(version: str, refused: bool, repository: Repository) -> None:
+    repository.write("ray/environment.yaml", ENVIRONMENT.replace("1.7", version))
+    repository.write(
+        "ray/jobs/a.yaml", f"{JOB}launcher: ray\nentrypoint: {{script: a.py}}\nretries: 1\n"
+    )
+    assert ("backoffLimit came with 1.2" in repository.run("check", "ray").output) is refused
 
 
 ENVIRONMENT = """\

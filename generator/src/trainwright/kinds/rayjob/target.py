@@ -21,9 +21,11 @@ from trainwright.objects.pods import command
 from trainwright.objects.pods.flags import flag_arguments
 from trainwright.objects.pods.launchers import plain
 from trainwright.objects.pods.references import NotKnown
+from trainwright.specs.upstream import upstream
 
 # Our entrypoint's own, which does not run here.
 _RUNTIME_OPTIONS = frozenset({"rendezvous-timeout", "log-format"})
+_RETRIES = upstream("kuberay/end-of-a-job")
 _VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0"}
 _VARIABLE = re.compile(r"\$\([A-Za-z_][A-Za-z0-9_.-]*\)")
 
@@ -73,6 +75,13 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from not_started or _without_ranks(job)
     yield from _of_our_entrypoint(job)
     yield from _not_expanded(job)
+    version = environment.targets[job.target].version
+    if job.retries and version and not _RETRIES.holds(version):
+        yield Unsupported(
+            Pointer("/retries"),
+            f"KubeRay {version} tries no RayJob again: backoffLimit came with {_RETRIES.since}",
+            f"Use KubeRay {_RETRIES.since} or newer, or set retries: 0.",
+        )
     if job.gang or (job.queue and queueing.gang_scheduler(job, environment)):
         field = "gang" if job.gang else "queue"
         yield Unsupported(
@@ -140,6 +149,9 @@ def _of_our_entrypoint(job: Job) -> Iterator[Unsupported]:
     if job.preflight:
         message = "checks before training are the entrypoint's, and KubeRay starts Ray without it"
         yield Unsupported(Pointer("/preflight"), message, remedy)
+    if job.checkpoint and job.checkpoint.peer_copies:
+        message = "copies in memory are those of ranks, and Ray starts none"
+        yield Unsupported(Pointer("/checkpoint/peerCopies"), message, remedy)
     for name in job.launcher_options:
         if plain(name) in _RUNTIME_OPTIONS:
             message = f"{name} is the entrypoint's, and KubeRay starts Ray without it"
