@@ -59,6 +59,11 @@ def test_words_are_read_back(words: list[str]) -> None:
     assert list(entrypoint.words(entrypoint.text(words))) == words
 
 
+@given(st.text("ab \t\n\"'\\$", max_size=8))
+def test_a_word_is_written_as_ray_does(word: str) -> None:
+    assert entrypoint._for_windows(word) == list2cmdline([word])
+
+
 @pytest.mark.parametrize(
     ("written", "words"),
     [

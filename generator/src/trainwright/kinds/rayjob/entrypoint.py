@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from subprocess import list2cmdline
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 # What shells do not take as it is, in a line that someone else wrote.
@@ -31,7 +30,7 @@ def text(words: Sequence[str]) -> str:
 def words(entrypoint: str) -> tuple[str, ...]:
     """Return the words of an entrypoint; what is no plain command is a line of a shell."""
     submitted = _split(entrypoint.replace("$$", "$"))
-    started = _split(list2cmdline(submitted)) if submitted else None
+    started = _split(" ".join(map(_for_windows, submitted))) if submitted else None
     if started and (text(started) == entrypoint or not _FOR_SHELLS.search(entrypoint)):
         return tuple(started)
     return ("/bin/sh", "-c", entrypoint)
@@ -62,8 +61,18 @@ def _split(line: str) -> list[str] | None:
 def _word(word: str) -> str:
     if _PLAIN.fullmatch(word):
         return word
-    blank = not word or " " in word or "\t" in word
-    return shlex.quote(_in_double_quotes(word) if blank else _apart(word))
+    return shlex.quote(_in_double_quotes(word) if _is_quoted(word) else _apart(word))
+
+
+def _is_quoted(word: str) -> bool:
+    """Whether list2cmdline puts a word into double quotes."""
+    return not word or " " in word or "\t" in word
+
+
+def _for_windows(word: str) -> str:
+    """Return a word as list2cmdline writes it."""
+    escaped = re.sub(r'(\\*)"', r'\1\1\\"', word)
+    return '"' + re.sub(r"(\\+)\Z", r"\1\1", escaped) + '"' if _is_quoted(word) else escaped
 
 
 def _in_double_quotes(word: str) -> str:
