@@ -116,12 +116,15 @@ def preloaded_trainwright(_no_user_configuration: None) -> Iterator[Path]:
 def shared() -> Callable[[str], Path]:
     """A path in ../shared, or in what was fetched. Skips where neither is."""
 
-    from continuous_integration import NOT_PUBLIC  # a plugin: pytest has to import it first
+    # A plugin: pytest has to import it first.
+    from continuous_integration import NOT_PUBLIC, TAKES_NETWORK
 
     def find(path: str) -> Path:
         for folder in _UPSTREAM:
             if (folder / path).exists():
                 return folder / path
+        if path.partition("/")[0] == _FETCHED and not _UPSTREAM[1].exists() and _UPSTREAM[0].exists():
+            pytest.skip(f"{TAKES_NETWORK}: {path}")
         if path.partition("/")[0] == _FETCHED:
             pytest.skip(f"{path} is not here: python3 scripts/fetch_upstream.py")
         pytest.skip(f"{NOT_PUBLIC}: {path}")

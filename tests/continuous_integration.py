@@ -14,6 +14,8 @@ import pytest
 TAKES_ROOT = "this takes root"
 TAKES_GPU = "this takes a GPU"
 TAKES_CODE_SERVER = "this takes code-server"  # 330 MB of npm, which nights fetch
+# Where scripts/fetch_upstream.py has fetched nothing, as on a machine without the network.
+TAKES_NETWORK = "this takes a file that scripts/fetch_upstream.py brings"
 # Where `--without-recordings` says so: there is nowhere to fetch the data from.
 NOT_PUBLIC = "this data has no public source"
 
@@ -87,7 +89,7 @@ def _refuse_skips(report: pytest.TestReport | pytest.CollectReport, config: pyte
         return
     path, line, reason = report.longrepr
     reason = reason.removeprefix("Skipped: ")
-    excuses: tuple[str, ...] = (TAKES_ROOT, TAKES_GPU, TAKES_CODE_SERVER)
+    excuses: tuple[str, ...] = (TAKES_ROOT, TAKES_GPU, TAKES_CODE_SERVER, TAKES_NETWORK)
     if config.getoption("--without-recordings"):
         excuses = (*excuses, NOT_PUBLIC)
     if not reason.startswith(excuses):
