@@ -57,7 +57,8 @@ def contents(every: list[Any]) -> str:
         "Most rules look at what is rendered; TW0xx look at what people write, and those marked",
         "with a verdict look at an edit of a live object. Unless a rule states that it",
         "cannot be waived, its severity is set in environment.yaml (`severities`), and it is",
-        "waived there or in a job spec (`waivers`), with a reason and a date.",
+        "waived there or in a job spec (`waivers`), with a reason and a date. A severity of",
+        "`required` is an error that no job spec may waive.",
         "`trainwright explain TW718` prints a page of these in the terminal.",
         "",
     ]
@@ -166,7 +167,7 @@ def _waiving(rule: Any) -> Iterator[str]:
     yield from (
         "",
         "```yaml",
-        f"severities: {{{rule.id}: off}} # or note, warning, error",
+        f"severities: {{{rule.id}: off}} # or note, warning, error; required: no job may waive it",
         "```",
         "",
     )

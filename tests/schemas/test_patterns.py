@@ -232,7 +232,7 @@ ENVIRONMENTS: dict[str, tuple[list[Any], list[Any]]] = {
     "queues.*": (["team-vision"], ["Team", "a b"]),
     "secrets.*": (["hf"], ["HF", "a b"]),
     "severities.*": (["TW101"], ["P01"]),
-    "severities.TW101": (["error", "off"], ["fatal", True]),
+    "severities.TW101": (["error", "required", "off"], ["fatal", True]),
     "defaults.*": (["description"], ["name", "extends", "node"]),
     "waivers": (
         [[], [{"rule": "TW101", "job": "demo-*", "reason": "because", "until": LATER}]],

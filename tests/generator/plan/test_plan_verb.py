@@ -152,6 +152,24 @@ def test_comments_and_the_order_of_keys_change_nothing(cloned: Repository) -> No
     assert found["verdict"] == "Nothing changes for any job"
 
 
+def test_what_a_job_waives_is_named(cloned: Repository) -> None:
+    """Whoever writes a spec can accept what the platform forbids: reviewers have to see it."""
+    waiver = 'waivers: {TW709: {reason: quick test, until: "2099-01-01"}}\n'
+    latest = cloned.job("prod/new", waiver)
+    latest.write_text(latest.read_text().replace('tag: "1.0"', "tag: latest"))
+    change = changed(cloned, "prod/new")
+    assert [(it["rule"], it["reason"], it["until"]) for it in change["waivers"]] == [
+        ("TW709", "quick test", "2099-01-01")
+    ]
+    said = "waiver TW709 mutable-image-tag: quick test, until 2099-01-01"
+    for output in ("text", "markdown"):
+        done = cloned.run("plan", "--against", "main", "-o", output)
+        assert (cell(said) if output == "markdown" else said) in done.stdout, output
+    # A near miss: nothing is waived that is in order anyway.
+    latest.write_text(latest.read_text().replace("tag: latest", 'tag: "1.0"'))
+    assert changed(cloned, "prod/new")["waivers"] == []
+
+
 def test_a_new_job_and_one_that_is_gone(cloned: Repository) -> None:
     cloned.job("prod/second", GPUS.replace("resources: {gpu: 4}\n", ""))
     (cloned.root / "environments/prod/jobs/llm.yaml").unlink()

@@ -109,3 +109,18 @@ def test_findings_about_a_shared_base_are_said_once(repository: Repository) -> N
             f"apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: {name}\nextends: base/common\n",
         )
     assert [rule.split()[0] for rule in _rules(repository, "prod")] == ["TW010"]
+
+
+def test_a_required_rule_is_waived_by_its_environment_alone(repository: Repository) -> None:
+    accepted = 'reason: demo, until: "2027-01-01"'
+    required = "severities: {TW709: required}\n"
+    repository.environment("prod", required)
+    _job(repository, "prod/llm", f"waivers: {{TW709: {{{accepted}}}}}\n")
+    assert _rules(repository, "prod") == ["TW032 error prod/llm", "TW709 error prod/llm"]
+    done = repository.run("check", "--no-cache")
+    place = "environments/prod/environment.yaml:6:14"
+    assert f"no job of prod may waive TW709, which {place} requires" in done.stdout
+    assert "environments/prod/jobs/llm.yaml:10:11" in done.stdout
+    repository.environment("prod", f"{required}waivers: [{{rule: TW709, {accepted}}}]\n")
+    _job(repository, "prod/llm", "description: waives nothing itself\n")
+    assert _rules(repository, "prod") == []

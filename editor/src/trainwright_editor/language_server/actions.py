@@ -41,6 +41,9 @@ def _waiver(session: Session, finding: Finding, today: str) -> Iterator[Action]:
     file = job_of_finding(session, finding)
     if file is None or finding.rule not in waivable():
         return
+    environment = session.workspace.environments.get(file.environment)
+    if environment is not None and environment.requires(finding.rule):
+        return
     until = (date.fromisoformat(today) + _WAIVED_FOR).isoformat()
     waiver = {"reason": f"why {rule(finding).name} is accepted", "until": until}
     with suppress(editing.EditError):

@@ -78,10 +78,14 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True)
 class SeverityOverride:
-    """The severity that an environment gives a rule, and where it says so."""
+    """The severity that an environment gives a rule, and where it says so.
+
+    A `required` rule is an error that no job spec may waive.
+    """
 
     severity: Severity
     place: Location
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +241,11 @@ class Environment:
     shared_changes: Literal["hold", "start"] = "hold"  # what an edit of a shared file does to runs
     severities: Mapping[str, SeverityOverride] = field(default_factory=dict)
     waivers: tuple[Waiver, ...] = ()
+
+    def requires(self, rule: str) -> bool:
+        """Whether no job spec may waive a rule."""
+        weight = self.severities.get(rule)
+        return weight is not None and weight.required
 
     @property
     def kubernetes_minor(self) -> int:

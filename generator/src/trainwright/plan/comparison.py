@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from operator import attrgetter, eq, is_
 from pathlib import Path
 
-from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.environment import Environment, Waiver
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
@@ -38,7 +38,7 @@ from trainwright.render.job import Rendered
 from trainwright.render.policy import has_unknown_run, unknown_run
 from trainwright.reports import redacted, without_credentials
 from trainwright.rules import deception
-from trainwright.rules.policy import JobFindings, apply_policy
+from trainwright.rules.policy import JobFindings, apply_policy, waived
 from trainwright.runs import adopted
 from trainwright.runs import record as records
 from trainwright.runs.decide import asks, finished_as
@@ -299,7 +299,15 @@ class Comparison(Owner):
             and self.before.folder(file.environment).is_there,
             otherwise=otherwise,
             ending=actions.ending(action, before, environment),
+            waivers=self._waived(file) if action not in _AS_RENDERED else (),
         )
+
+    def _waived(self, file: JobFile) -> tuple[Waiver, ...]:
+        now, environment = self._now(file), self._environment_of(file.environment)
+        if now is None or environment is None:
+            return ()
+        findings = JobFindings(file.name, now.findings, now.waivers)
+        return waived(environment, findings, self._options.today)
 
     @tracked(same=is_)
     def _environment_of(self, name: str) -> Environment | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Waiver
 from trainwright.findings.credentials import redact
 from trainwright.plan import headline, words
 from trainwright.plan.model import (
@@ -54,7 +55,17 @@ def _change(change: JobChange) -> Data:
         "before": _run(change.before),
         "after": _run(change.after),
         "ending": _ending(change.ending),
+        "waivers": [_waiver(waiver) for waiver in change.waivers],
         "requests": _demand(change.asked),
+    }
+
+
+def _waiver(waiver: Waiver) -> Data:
+    return {
+        "rule": waiver.rule,
+        "reason": redact(waiver.reason),
+        "until": waiver.until,
+        "place": place_of(waiver.place),
     }
 
 

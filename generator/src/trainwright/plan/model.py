@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Literal
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Waiver
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
@@ -109,6 +110,7 @@ class JobChange:
     unrendered: bool = False
     otherwise: tuple[Cause, ...] = ()
     ending: Ending | None = None
+    waivers: tuple[Waiver, ...] = ()  # of its spec, that waive a finding
 
     @property
     def loses(self) -> bool:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Waiver
 from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.listing import listed, plural
 from trainwright.datatypes.pointer import Pointer
@@ -187,6 +188,7 @@ def started(change: JobChange) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return what the new run starts that the previous one did not, without images, by category."""
     new = running(change.after).without(running(change.before))
     by_kind = (
+        ("waiver", tuple(map(waiver, change.waivers))),
         ("command", new.commands),
         ("service account", new.accounts),
         ("privilege", new.privileges),
@@ -194,6 +196,14 @@ def started(change: JobChange) -> tuple[tuple[str, tuple[str, ...]], ...]:
         ("object", new.objects),
     )
     return tuple((what, tuple(map(redact, items))) for what, items in by_kind)
+
+
+def waiver(accepted: Waiver) -> str:
+    """Return a rule, why a job may violate it, and until when."""
+    from trainwright.reports.report import every_rule  # every rule there is costs 80 ms to import
+
+    name = every_rule()[accepted.rule].name
+    return f"{accepted.rule} {name}: {accepted.reason}, until {accepted.until}"
 
 
 def runs(change: JobChange) -> Iterator[str]:

@@ -72,7 +72,8 @@ def _refusals(record: Record, texts: Mapping[str, str], sources: Sources) -> Ite
 def _weighed(sources: Sources) -> frozenset[str]:
     """The rules that are waived, or no errors here."""
     environment = sources.environment
-    waived = {waiver.rule for waiver in (*sources.job.waivers, *environment.waivers)}
+    own = (waiver for waiver in sources.job.waivers if not environment.requires(waiver.rule))
+    waived = {waiver.rule for waiver in (*own, *environment.waivers)}
     lowered = {
         rule
         for rule, weight in environment.severities.items()

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from trainwright.datatypes.environment import Environment, Waiver
-from trainwright.datatypes.finding import Finding, Severity
+from trainwright.datatypes.finding import Finding, Related, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.findings import diagnostics as dx
 
@@ -47,12 +47,47 @@ def apply_policy(
     used: set[Waiver] = set()
     findings: list[Finding] = []
     for job in jobs:
-        waivers = (*job.waivers, *_applying(environment.waivers, job.job))
+        own, refused = _permitted(environment, job.waivers)
+        waivers = (*own, *_applying(environment.waivers, job.job))
         findings.extend(_remaining(job.findings, environment, waivers, today, used))
-        findings.extend(_about(job.waivers, today, used, f"{environment.name}/{job.job}"))
+        subject = f"{environment.name}/{job.job}"
+        findings.extend(_about(own, today, used, subject))
+        findings.extend(_refused(environment, refused, subject))
     shared = environment.waivers
     about = _about(shared, today, used if whole else used | set(shared), environment.name)
     return (*findings, *about, *_unknown_severities(environment))
+
+
+def waived(environment: Environment, job: JobFindings, today: str) -> tuple[Waiver, ...]:
+    """Return the waivers of a job's own spec that waive a finding of it."""
+    used: set[Waiver] = set()
+    own, _ = _permitted(environment, job.waivers)
+    for _ in _remaining(job.findings, environment, own, today, used):
+        pass
+    return tuple(waiver for waiver in own if waiver in used and waiver.until >= today)
+
+
+def _permitted(
+    environment: Environment, waivers: tuple[Waiver, ...]
+) -> tuple[tuple[Waiver, ...], tuple[Waiver, ...]]:
+    """Return the waivers of a job spec that its environment permits, and those that it does not."""
+    refused = tuple(waiver for waiver in waivers if environment.requires(waiver.rule))
+    return tuple(waiver for waiver in waivers if waiver not in refused), refused
+
+
+def _refused(
+    environment: Environment, waivers: tuple[Waiver, ...], subject: str
+) -> Iterator[Finding]:
+    for waiver in waivers:
+        if waiver.rule in waivable():
+            required = environment.severities[waiver.rule].place
+            yield dx.UNKNOWN_RULE.at(
+                waiver.place,
+                f"no job of {environment.name} may waive {waiver.rule}, which {required} requires",
+                subject=subject,
+                remedy="Mend the finding, or ask who keeps environment.yaml to waive it there.",
+                related=(Related("requires", waiver.rule, required),),
+            )
 
 
 def _applying(waivers: tuple[Waiver, ...], job: str) -> Iterator[Waiver]:

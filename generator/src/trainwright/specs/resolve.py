@@ -72,7 +72,9 @@ def environment(
         gitops=convert.value(GitOps, merge(shared or {}, data.get("gitops", {}))),
         severities={
             key: SeverityOverride(
-                Severity(value), document.key_place(Pointer.of("severities", key))
+                Severity.ERROR if value == "required" else Severity(value),
+                document.key_place(Pointer.of("severities", key)),
+                required=value == "required",
             )
             for key, value in data.get("severities", {}).items()
         },
