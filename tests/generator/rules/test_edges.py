@@ -626,6 +626,11 @@ FITS = [
     ("TW609", f"kind: PyTorchJob\n{QUEUE}{GPUS}{LOCAL}"
      + quota_of(flavor("a", "nominalQuota: 4, borrowingLimit: 4"), "cohort: c, "), "", 1),
     ("TW609", f"kind: PyTorchJob\n{QUEUE}{GPUS}{LOCAL}", "", 0),  # the ClusterQueue is not known
+    ("TW626", f"kind: PyTorchJob\n{QUEUE}{GPUS}", "queues: {team: {quota: 15}}", 1),
+    ("TW626", f"kind: PyTorchJob\n{QUEUE}{GPUS}", "queues: {team: {quota: 16}}", 0),
+    ("TW626", f"kind: PyTorchJob\n{QUEUE}{GPUS}", "queues: {team: {}, other: {quota: 1}}", 0),
+    ("TW626", f"kind: PyTorchJob\n{QUEUE}{GPUS}{LOCAL}"  # TW609 knows the ClusterQueue itself
+     + quota_of(flavor("a", "nominalQuota: 16")), "queues: {team: {quota: 1}}", 0),
     ("TW606", f"kind: PyTorchJob\n{QUEUE}", "", 0),
     ("TW606", f"kind: PyTorchJob\n{QUEUE}", 'kueue: {version: "1.0"}', 1),
     ("TW607", "apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue", 'kueue: {version: "0.12"}', 0),

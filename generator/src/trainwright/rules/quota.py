@@ -143,6 +143,19 @@ def _most(quota: Mapping[str, Data], cohort: bool) -> int | None:
     return None if lent is None else nominal + int(lent)
 
 
+@warning("TW626", kinds=TRAINING, about=(QUEUE_LABEL,), spec=Pointer("/queue"))
+def declared_quota_exceeded(subject: Subject) -> Iterator[Hit]:
+    """The quota that environment.yaml declares leaves out what a cohort may lend."""
+    name = text(subject.labels.get(QUEUE_LABEL))
+    has = subject.environment.queues.get(name)
+    if has is None or _cluster_queue(subject) is not None:
+        return
+    number = sum(asked(subject).values())
+    if missing := shortage(number, has):
+        message = f"needs {number} GPUs, the queue {name} has {has}: {missing} missing"
+        yield Hit(Pointer.of("metadata", "labels", QUEUE_LABEL), message)
+
+
 # --- namespaces ----------------------------------------------------------------------------------
 
 
