@@ -44,6 +44,26 @@ def test_the_screen_shows_objects_that_can_be_applied_as_they_are(wired: Reposit
     assert "argocd-cm" not in done.stdout
 
 
+def test_a_new_run_without_its_kustomization_is_named(wired: Repository) -> None:
+    """Flux applies a run by a Kustomization of its own: without one it never starts."""
+    out = wired.root / "wiring"
+    assert "wiring" not in wired.run("render").stderr  # nothing is committed there
+    wired.run("gitops", "wire", "--out", str(out))
+    assert "wiring" not in wired.run("render").stderr
+    wired.job("west/new")
+    for arguments in (("render",), ("render", "--check")):
+        done = wired.run(*arguments)
+        assert "run `trainwright gitops wire --out wiring`" in done.stderr, arguments
+        assert "wiring/west/" in done.stderr
+    diagnosed = wired.run("doctor").stdout
+    assert "wiring/west/" in diagnosed
+    assert "a run without a Kustomization of its own does not start" in " ".join(diagnosed.split())
+    checked = wired.run("gitops", "wire", "west", "--out", str(out), "--check")
+    assert f"run `trainwright gitops wire west --out {out}`" in checked.stderr
+    wired.run("gitops", "wire", "--out", str(out))
+    assert "wiring" not in wired.run("render").stderr
+
+
 def test_one_environment_is_that_and_no_other(wired: Repository) -> None:
     done = wired.run("gitops", "wire", "prod")
     assert {name for _, name in _objects(done.stdout)} == {"training-prod"}

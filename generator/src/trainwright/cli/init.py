@@ -11,12 +11,12 @@ import click
 
 from trainwright.cli.common import errors, planning
 from trainwright.cli.suggestions import Choice, Command, meant
+from trainwright.datatypes.layout import WIRING
 
 if TYPE_CHECKING:
     from trainwright.setup.init.repository import Answers
 
 ENGINES = ("argocd", "flux", "none")
-WIRING = "wiring"
 
 
 class _Target(click.types.StringParamType):

@@ -80,10 +80,27 @@ def render(
             click.echo("Nothing was written, because of the errors.", err=True)
             sys.exit(FINDINGS)
         if check_only:
-            sys.exit(_say_drift(plan, selections))
+            drift = _say_drift(plan, selections)
+            _say_wiring(context)
+            sys.exit(drift)
         write_files(context.root, plan)
         click.echo(text.summary(plan, "written"), nl=False)
         click.echo(text.outdated(plan), nl=False)
+        _say_wiring(context)
+
+
+def _say_wiring(context: Context) -> None:
+    """Name wiring without which an engine does not apply what was rendered."""
+    from trainwright.datatypes.layout import WIRING
+    from trainwright.datatypes.listing import listed
+
+    if not (context.root / WIRING).is_dir():
+        return
+    from trainwright.gitops.wiring import writing
+
+    if stale := writing.stale(context.root):
+        command = f"run `trainwright gitops wire --out {WIRING}`"
+        click.echo(f"The wiring is not up to date ({listed(stale, 3)}): {command}.", err=True)
 
 
 def _say_drift(plan: Build, selections: tuple[str, ...]) -> int:

@@ -52,10 +52,10 @@ def wire(
             click.echo(writing.stream(surveyed), nl=False)
             sys.exit(OK)
         changes = writing.changes(out, surveyed)
-        sys.exit(_say(out, changes, check_only))
+        sys.exit(_say(out, changes, environments, check_only=check_only))
 
 
-def _say(out: Path, changes: Changes, check_only: bool) -> int:
+def _say(out: Path, changes: Changes, environments: tuple[str, ...], *, check_only: bool) -> int:
     from trainwright.files import filetree
 
     states = {
@@ -68,7 +68,8 @@ def _say(out: Path, changes: Changes, check_only: bool) -> int:
     if not states:
         click.echo(f"up to date in {out}")
     elif check_only:
-        click.echo(f"{plural(len(states), 'file')} to write: run `wire`.", err=True)
+        command = " ".join(("trainwright", "gitops", "wire", *environments, "--out", str(out)))
+        click.echo(f"{plural(len(states), 'file')} to write: run `{command}`.", err=True)
         return FINDINGS
     else:
         filetree.apply(out, changes)

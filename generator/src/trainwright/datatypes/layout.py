@@ -11,6 +11,7 @@ NO_ENVIRONMENT = (
     "`trainwright init`"
 )
 RENDERED = "rendered"
+WIRING = "wiring"  # beside environments: what an engine is told of them
 OBJECTS = "objects"  # the user's own objects, applied beside the runs
 ADOPTED = "adopted"  # objects that were in the cluster before they were in git
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from trainwright.datatypes.data import Data
-from trainwright.datatypes.layout import environment_path
+from trainwright.datatypes.layout import WIRING, environment_path
 from trainwright.documents import yamlio
 from trainwright.files import filetree
 from trainwright.files.filetree import Changes
 from trainwright.gitops.wiring import WIRINGS, customizations
-from trainwright.gitops.wiring.survey import LoadedSites
+from trainwright.gitops.wiring.survey import LoadedSites, load_sites
 from trainwright.gitops.wiring.wiring import Site
 
 _MARK = "# Written by Trainwright from "
@@ -98,6 +99,22 @@ def changes(folder: Path, surveyed: LoadedSites) -> Changes:
     )
     keep = frozenset(path for path in there if not _ours(folder / path))
     return filetree.compare(wanted, there, keep)
+
+
+def stale(root: Path) -> tuple[str, ...]:
+    """Return the files of a repository's own folder of wiring that are not as `wire` writes them.
+
+    Environments without a folder there may be wired elsewhere; those with errors cannot be.
+    """
+    folder = root / WIRING
+    if not folder.is_dir():
+        return ()
+    surveyed = load_sites(root, ())
+    sites = tuple(site for site in surveyed.sites if (folder / site.environment.name).is_dir())
+    if surveyed.failed or not sites:
+        return ()
+    found = changes(folder, replace(surveyed, sites=sites))
+    return tuple(sorted(f"{WIRING}/{it}" for it in (*found.added, *found.changed, *found.removed)))
 
 
 def _ours(path: Path) -> bool:

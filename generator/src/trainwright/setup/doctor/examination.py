@@ -15,6 +15,7 @@ from trainwright.setup.doctor.kueue import compared_kueue, kueue
 from trainwright.setup.doctor.machine import cluster, git_command, helm_engine, python
 from trainwright.setup.doctor.repository import clone, environments, hooks
 from trainwright.setup.doctor.sources import compared_sources, sources
+from trainwright.setup.doctor.wiring import wiring
 from trainwright.setup.doctor.workflows import workflows
 
 CHECKS: dict[str, Callable[[Path, BuildOptions], Iterator[Diagnosis]]] = {
@@ -25,6 +26,7 @@ CHECKS: dict[str, Callable[[Path, BuildOptions], Iterator[Diagnosis]]] = {
     "chart": chart_sources,
     "engine": engines,
     "branch": branches.followed,
+    "wiring": wiring,
     "sources": sources,
     "clone": clone,
     "hooks": hooks,
