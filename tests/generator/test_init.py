@@ -172,6 +172,7 @@ def test_nothing_that_is_there_is_touched(tmp_path: Path, path: str) -> None:
     done = init(tmp_path)
     assert done.exit_code == 2
     assert f"{path} in {tmp_path} would be overwritten" in done.stderr
+    assert "To add an environment to one, copy the environment.yaml of another" in done.stderr
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == [mine]
     assert mine.read_text() == "mine\n"
 

@@ -58,8 +58,9 @@ def unsuspendable(job: Job, environment: Environment) -> Iterator[Unsupported]:
             Pointer("/state"),
             "a job in a Kueue queue cannot be suspended from git: Kueue owns the field",
             "Set spec.active: false in its Workload, which in Argo CD is the action hold; or stop "
-            "the whole queue (stopPolicy: HoldAndDrain of its LocalQueue); or give up the run "
-            "(state: cancelled).",
+            "the whole queue (stopPolicy: HoldAndDrain of its LocalQueue); or give up the run: "
+            f"`trainwright cancel {environment.name}/{job.name}`, with --orphan and the command "
+            "that it prints where the GitOps engine deletes nothing.",
         )
 
 

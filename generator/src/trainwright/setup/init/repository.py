@@ -192,7 +192,11 @@ def write(folder: Path, texts: Mapping[str, str]) -> None:
             raise InitError(f"{folder / parent} is a symbolic link, which could lead elsewhere")
     there = [path for path in sorted(texts) if os.path.lexists(folder / path)]
     if there:
-        raise InitError(f"{listed(there)} in {folder} would be overwritten")
+        raise InitError(
+            f"{listed(there)} in {folder} would be overwritten: `init` makes a new repository. "
+            "To add an environment to one, copy the environment.yaml of another to "
+            "environments/NAME, and edit it"
+        )
     try:
         for path, text in sorted(texts.items()):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
