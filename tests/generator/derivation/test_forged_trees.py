@@ -59,6 +59,8 @@ def _is_taken_back(forged: Repository) -> None:
     """Rendering again replaces what was forged, in whoever's cache it was refused before."""
     done = forged.run("render")
     assert done.exit_code == 0, done.output
+    assert "error[TW057]" not in done.stderr
+    assert "It has been replaced: commit the result." in done.stderr
     assert forged.run("render", "--check").exit_code == 0
     assert "TW057" not in forged.run("check").output
 

@@ -22,6 +22,7 @@ from trainwright.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from trainwright.datatypes.finding import Finding
     from trainwright.render.build import Build
 
 
@@ -73,7 +74,10 @@ def render(
         options = replace(options, writes=not check_only, proves=True, against=against)
         with context.progress("rendering"):
             plan = context.plan(selections, options)
-        reported = replace(plan, findings=(*plan.findings, *plan.underived))
+        underived = plan.underived
+        if not check_only and not plan.failed:
+            underived = tuple(map(_replaced, underived))
+        reported = replace(plan, findings=(*plan.findings, *underived))
         if reported.findings:
             click.echo(report(context, reported, "text", selections), err=True)
         if plan.failed:
@@ -87,6 +91,14 @@ def render(
         click.echo(text.summary(plan, "written"), nl=False)
         click.echo(text.outdated(plan), nl=False)
         _say_wiring(context)
+
+
+def _replaced(finding: Finding) -> Finding:
+    """Return a finding about a file that is replaced by now: it is a mistake no more."""
+    from trainwright.datatypes.finding import Severity
+
+    remedy = "It has been replaced: commit the result."
+    return replace(finding, severity=Severity.WARNING, remedy=remedy)
 
 
 def _say_wiring(context: Context) -> None:

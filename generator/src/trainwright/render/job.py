@@ -358,7 +358,9 @@ def _continued(done: Rendered, work: _Work, recorded: Recorded, entries: Ledger)
         texts = _texts(work, recorded)
         adjusted = _adjusted(work, was, texts)
     except (CannotAdjust, ChartRefusal) as error:
-        finding = dx.RUN.at(sources.spec.origin("/state"), str(error), subject=str(work.file))
+        finding = dx.RUN.at(
+            sources.spec.authored(Pointer("/state")), str(error), subject=str(work.file)
+        )
         return replace(done, usable=False, findings=(*done.findings, finding))
     changed = resumed or adjusted.texts != texts
     decision = settled(decision, sources, adjusted.held, changed=changed)
@@ -411,7 +413,8 @@ def _texts(work: _Work, recorded: Recorded) -> Mapping[str, str]:
     if texts is None:
         raise CannotAdjust(
             f"rendered files of {was.object} were edited, and this version of Trainwright does not "
-            f"render them as they were: `git checkout` them"
+            f"render them as they were: `git checkout` them, or run `trainwright render` where git's "
+            "history has them"
         )
     return texts
 
