@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -132,6 +133,31 @@ def test_jobs_that_differ_in_their_names_alone_are_one() -> None:
     assert all(f"prod/seed-{number}" in shown for number in range(12))
     comment = markdown.render(review([other, *seeds]), STYLE)
     assert comment.count("| 🔁 prod/") == 2
+
+
+def _left(name: str, command: str = "kubectl --namespace training delete pytorchjob/") -> JobChange:
+    why = f"{name}-old stays until `{command}{name}-old`; `trainwright rerun` begins another"
+    return replace(change(name), why=why)
+
+
+def test_the_commands_of_all_jobs_of_a_row_are_shown() -> None:
+    changes = review([_left("a"), _left("b"), _left("c")])
+    same = (
+        "the same for prod/b, prod/c: "
+        "`kubectl --namespace training delete pytorchjob/b-old pytorchjob/c-old`"
+    )
+    shown = text.render(changes, STYLE)
+    assert "until `kubectl --namespace training delete pytorchjob/a-old`" in shown
+    assert f"  {same}\n" in shown
+    comment = markdown.render(changes, STYLE)
+    row, fold = comment.split("<details>")
+    assert re.sub(r"\\(.)", r"\1", row).count(same) == 1
+    assert "- `kubectl --namespace training delete pytorchjob/b-old pytorchjob/c-old`\n" in fold
+
+
+def test_commands_that_take_one_object_are_not_joined() -> None:
+    (group,) = alike([_left(name, "argocd app confirm-deletion ") for name in "abc"])
+    assert group.commands == tuple(f"argocd app confirm-deletion {name}-old" for name in "bc")
 
 
 def test_a_comment_has_no_empty_column() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from trainwright.datatypes.frozen import dataclass
@@ -33,6 +33,13 @@ class Alike:
         return tuple(str(change.file) for change in self.changes[1:])
 
     @property
+    def commands(self) -> tuple[str, ...]:
+        """The commands for the other jobs, where theirs are not those of the first job."""
+        shown = dict.fromkeys(_quoted(self.first.why))
+        quoted = (command for change in self.changes[1:] for command in _quoted(change.why))
+        return _together(command for command in quoted if command not in shown)
+
+    @property
     def asked(self) -> Demand:
         return total(change.asked for change in self.changes)
 
@@ -44,6 +51,20 @@ def alike(changes: Sequence[JobChange]) -> tuple[Alike, ...]:
         by_effect.setdefault(_what(change), []).append(change)
     groups = (group for same in by_effect.values() for group in _split(same))
     return tuple(sorted((Alike(tuple(group)) for group in groups), key=lambda it: it.first.order))
+
+
+def _quoted(why: str) -> Sequence[str]:
+    return why.split("`")[1::2]
+
+
+def _together(commands: Iterable[str]) -> tuple[str, ...]:
+    """Return commands, each once; those of kubectl that differ in their objects alone are one."""
+    objects: dict[str, list[str]] = {}
+    for command in dict.fromkeys(commands):
+        verb, _, name = command.rpartition(" ")
+        key = verb if command.startswith("kubectl ") else command
+        objects.setdefault(key, []).extend([name] if key == verb else [])
+    return tuple(" ".join((key, *names)) for key, names in objects.items())
 
 
 def _split(changes: Sequence[JobChange]) -> Iterator[list[JobChange]]:

@@ -57,6 +57,7 @@ _NAMES = 12_000  # characters of the names of jobs without a row
 _STARTED = 8_000  # characters of what these start that was not there before
 _KEPT = 6_000  # characters of the names of jobs that keep an old value
 _CAUSES = 3  # in a row of the table
+_JOBS = 8  # named in a row of the table, besides the first
 _MORE_CAUSES = 20  # in the details of a job
 _OBJECTS = 4_000  # characters of objects of one's own
 _FORGED = 8_000  # characters of rendered files that no source renders
@@ -246,6 +247,8 @@ def _row(group: Alike, style: Style, currency: str) -> tuple[str, ...]:
     change = group.first
     because = "<br>".join(_causes(change.causes, _CAUSES, style))
     happens = f"**{change.action.value}**: {cell(change.why, _TEXT)}"
+    if same := words.same(listed(group.others, _JOBS), group.commands):
+        happens += f"<br>{cell(same, _TEXT)}"
     asks = cell(words.signed(group.asked, currency))
     job = f"{_ICONS[change.action.value]} {_owners([group])}"
     return (job, happens, because, asks, "<br>".join(_runs(change)))
@@ -308,6 +311,7 @@ def _details(group: Alike, style: Style) -> str:
     summary = f"{html(group.name)}: {change.action.value}"
     others = _listed([*map(cell, group.others)], _KEPT)
     same = f"The same for {others}.\n\n" if others else ""
+    same += "".join(f"- `{code(command, _KEPT)}`\n" for command in group.commands)
     causes = "".join(f"- {line}\n" for line in _causes(change.causes, _MORE_CAUSES, style))
     return details(summary, f"{same}{causes}\n{fenced(words.diff(change))}")
 

@@ -91,8 +91,8 @@ def _change(group: Alike, style: Style, currency: str) -> Iterator[str]:
     change = group.first
     action = style.paint(change.action.value, _COLORS.get(change.action.value, ""))
     yield f"{visible(group.name)}  {action}: {visible(change.why)}"
-    if group.others:
-        yield visible(f"  the same for {', '.join(group.others)}")
+    if same := words.same(", ".join(group.others), group.commands):
+        yield visible(f"  {same}")
     yield from _causes(change.causes)
     if request := words.signed(group.asked, currency):
         yield f"  requests {request}"

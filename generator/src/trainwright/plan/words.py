@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Waiver
@@ -155,6 +155,14 @@ def value(pointer: Pointer, data: Data) -> str:
         return HIDDEN
     text = redact(json.dumps(data, ensure_ascii=False))
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def same(others: str, commands: Sequence[str]) -> str:
+    """Return that the same happens to other jobs, and the commands for those, or ""."""
+    if not others:
+        return ""
+    theirs = ", ".join(f"`{command}`" for command in commands)
+    return f"the same for {others}{theirs and f': {theirs}'}"
 
 
 def image(change: JobChange) -> str:

@@ -106,5 +106,5 @@ def html(text: str) -> str:
     return escaped.replace("@", "&#64;").replace("|", "&#124;").replace("$", "&#36;")
 
 
-def code(text: str) -> str:
-    return shortened(text, 1000).replace("`", "'")
+def code(text: str, most: int = 1000) -> str:
+    return shortened(text, most).replace("`", "'")
