@@ -160,6 +160,31 @@ def test_commands_that_take_one_object_are_not_joined() -> None:
     assert group.commands == tuple(f"argocd app confirm-deletion {name}-old" for name in "bc")
 
 
+def _found(severity: Severity, count: int = 1) -> list[Finding]:
+    place = [Location(f"environments/prod/jobs/{number:02}.yaml", 8, 7) for number in range(count)]
+    return [
+        Finding(rule="TW718", severity=severity, place=it, message="nothing is saved", remedy="Save")
+        for it in place
+    ]
+
+
+def test_a_terminal_shows_warnings_as_the_comment_does() -> None:
+    found = [*_found(Severity.WARNING), *_found(Severity.NOTE)]
+    shown = text.render(replace(review([]), findings=tuple(found)), STYLE)
+    assert shown == (
+        "Nothing changes for any job\n\n"
+        "warning[TW718]: nothing is saved  (environments/prod/jobs/00.yaml:8:7)\n"
+    )
+
+
+def test_many_warnings_are_counted_and_no_error_is() -> None:
+    found = (*_found(Severity.ERROR, 23), *_found(Severity.WARNING, 23))
+    shown = text.render(replace(review([]), findings=found), STYLE)
+    assert shown.count("error[TW718]") == 23
+    assert shown.count("warning[TW718]") == 20
+    assert shown.endswith("and 3 more warnings: see `trainwright check`\n")
+
+
 def test_a_comment_has_no_empty_column() -> None:
     bare = replace(change("a"), before=None, after=None, causes=())
     comment = markdown.render(review([bare]), STYLE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from trainwright.datatypes.finding import Finding, Severity
 from trainwright.datatypes.listing import first
@@ -12,6 +13,7 @@ from trainwright.plan import headline, words
 from trainwright.plan import table as uses
 from trainwright.plan.alike import Alike, alike
 from trainwright.plan.model import Cause, Plan
+from trainwright.reports.report import fairly
 from trainwright.reports.style import Style, finding_line
 from trainwright.reports.terminal import table
 
@@ -48,10 +50,7 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
         yield ""
         yield from _change(group, style, review.currency(group.first.file.environment))
     yield from _objects(review)
-    findings = [finding for finding in review.findings if _is_shown(finding)]
-    if findings:
-        yield ""
-    yield from (finding_line(finding, style) for finding in findings)
+    yield from _findings(review, style)
     if review.blast:
         yield ""
         for blast in review.blast:
@@ -79,10 +78,23 @@ def _objects(review: Plan) -> Iterator[str]:
         yield visible(f"{change.environment}  {change.object} is {change.action}  ({change.place})")
 
 
+def _findings(review: Plan, style: Style) -> Iterator[str]:
+    """Yield errors, what was asked for, and the first warnings, some of each file."""
+    asked = [finding for finding in review.findings if _is_asked(finding)]
+    others = [finding for finding in review.findings if not _is_asked(finding)]
+    warnings = fairly(finding for finding in others if finding.severity is Severity.WARNING)
+    if asked or warnings:
+        yield ""
+    yield from (finding_line(finding, style) for finding in asked)
+    show = partial(finding_line, style=style)
+    yield from first(warnings, _MOST_WARNINGS, show, "warnings: see `trainwright check`")
+
+
 _ASKED = (dx.CEL.id, dx.CEL_SKIPPED.id, dx.PLACED_BY_FLAVOR.id)
+_MOST_WARNINGS = 20
 
 
-def _is_shown(finding: Finding) -> bool:
+def _is_asked(finding: Finding) -> bool:
     """Whether a finding is an error, a CRD's report, or on fields left to a ResourceFlavor."""
     return finding.severity is Severity.ERROR or finding.rule in _ASKED
 
