@@ -329,6 +329,57 @@ def test_what_the_environment_breaks_is_counted_once(
     }
 
 
+def test_a_pool_that_becomes_too_small_is_the_cause(cloned: Repository) -> None:
+    """Nothing of the job changes, and the run that it has already goes on."""
+    _running(cloned, "")
+    edit(cloned, "prod/environment.yaml", "capacity: 16", "capacity: 4")
+    only = changed(cloned, code=1)
+    assert only["action"] == "broken"
+    begun = only["before"]["object"]
+    assert only["why"] == f"errors: 1; nothing is rendered, and {begun} stays as it is"
+    (cause,) = only["causes"]
+    assert (cause["path"], cause["before"], cause["after"]) == ("pools.h100.capacity", "16", "4")
+    assert cause["place"]["file"] == "environments/prod/environment.yaml"
+
+
+def test_a_new_job_with_errors_has_no_run_that_stays(cloned: Repository) -> None:
+    cloned.job("prod/second", "nodez: 3")
+    assert changed(cloned, "prod/second", code=1)["why"] == "errors: 1; nothing is rendered"
+
+
+@pytest.mark.parametrize("prune", ["confirm", "immediate"])
+def test_a_renamed_job_trains_twice(prune: str, cloned: Repository) -> None:
+    _running(cloned, f"gitops: {{prune: {prune}}}\n")
+    jobs = cloned.root / "environments/prod/jobs"
+    (jobs / "llm.yaml").rename(jobs / "llama.yaml")
+    edit(cloned, "prod/jobs/llama.yaml", "name: llm", "name: llama")
+    cloned.job("prod/other", "flags: {lr: 0.1}")
+    changes = {change["job"]: change for change in plan(cloned)["changes"]}
+    begun = changes["prod/llm"]["before"]["object"]
+    beside = f", and {begun} keeps training beside it" if prune == "confirm" else ""
+    said = f"; same content as prod/llm: a rename begins another run{beside}"
+    assert changes["prod/llama"]["why"].endswith(said)
+    assert "same content" not in changes["prod/other"]["why"]
+
+
+def test_a_finished_run_saves_nothing(cloned: Repository) -> None:
+    """It no longer counts among what is active, but its hours are spent."""
+    _running(cloned, "")
+    assert cloned.run("retire", "prod/llm").exit_code == 0
+    found = plan(cloned)
+    (only,) = found["changes"]
+    assert only["action"] == "retires"
+    assert {key: only["requests"][key]["low"] for key in ("gpus", "gpuHours", "cost")} == {
+        "gpus": 0, "gpuHours": 0, "cost": 0,
+    }  # fmt: skip
+    assert found["verdict"] == "Retires 1 job"
+    (environment,) = found["environments"]
+    assert (environment["before"]["gpus"]["low"], environment["after"]["gpus"]["low"]) == (8, 0)
+    text = cloned.run("plan", "--against", "main").output
+    assert "requests" not in text
+    assert "THIS CHANGE" not in text
+
+
 @pytest.mark.parametrize(
     ("gitops", "metadata", "command"),
     [

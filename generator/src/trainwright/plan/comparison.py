@@ -266,11 +266,15 @@ class Comparison(Owner):
         elif errors or (now is not None and not now.usable):
             message = f"errors: {errors}" if errors else "its environment has errors"
             action, why = Action.BROKEN, f"{message}; nothing is rendered"
+            if before and before.object:
+                why = f"{why}, and {before.object} stays as it is"
             if before and after and before.files != after.files:
                 after = replace(after, object="", files={}, demand=NOTHING)
         else:
             action, why = actions.decide(before, after, environment)
             action, why = self._again(file, before, after, (action, why))
+        if action is Action.STARTED:
+            why = "; ".join((why, *self._renamed(file)))
         held = self._held(file) if action in (Action.UNCHANGED, Action.IN_PLACE) else ()
         waiting = "; ".join(dict.fromkeys(self._untaken(file))) if held else ""
         if held and action is Action.UNCHANGED:
@@ -308,6 +312,19 @@ class Comparison(Owner):
             return ()
         findings = JobFindings(file.name, now.findings, now.waivers)
         return waived(environment, findings, self._options.today)
+
+    def _renamed(self, file: JobFile) -> Iterator[str]:
+        """Yield, of a new job, that a removed one has the same content, and what its run does."""
+        spec = None if self.before.has(file) else self.after.job(file).loaded.spec
+        for gone in sorted(self._files()) if spec else ():
+            if gone.environment != file.environment or self.after.has(gone):
+                continue
+            was = self.before.job(gone).loaded.spec
+            if was and spec and all(it.pointer == _NAME for it in causes.of_specs(was, spec)):
+                run = self._was(gone)
+                on = actions.goes_on(run, None, self._environment_of(file.environment))
+                beside = f", and {run.object} keeps training beside it" if run and on else ""
+                yield f"same content as {gone}: a rename begins another run{beside}"
 
     @tracked(same=is_)
     def _environment_of(self, name: str) -> Environment | None:
@@ -530,7 +547,8 @@ class Comparison(Owner):
         old = self.before.loaded(file.environment).document
         new = self.after.loaded(file.environment).document
         if old and new:
-            pool = now.job.pool.name if now.job and now.job.pool else ""
+            job = now.job or was.job  # of a job with errors, as it was
+            pool = job.pool.name if job and job.pool else ""
             yield from causes.of_environments(old, new, pool)
 
     # --- sums --------------------------------------------------------------------------------
@@ -750,6 +768,7 @@ def _differ(before: PlannedRun | None, after: PlannedRun | None) -> bool:
     return (before.files if before else {}) != (after.files if after else {})
 
 
+_NAME = Pointer("/name")
 _BEGINS = frozenset({Action.STARTED, Action.NEW_RUN})
 # Actions that need no newly rendered files.
 _AS_RENDERED = frozenset({Action.UNCHANGED, Action.OUTDATED, Action.BROKEN})

@@ -128,7 +128,11 @@ class JobChange:
 
     @property
     def asked(self) -> Demand:
-        """Like `delta`, but a new run requests all its hours again, whatever the old one used."""
+        """Like `delta`, but a new run requests all its hours again, whatever the old one used, and
+        a finished one gives nothing back.
+        """
+        if self.action is Action.RETIRED:
+            return NOTHING
         if self.action is not Action.NEW_RUN or self.after is None:
             return self.delta
         return self.after.demand.holding(self.delta)

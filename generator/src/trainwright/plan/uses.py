@@ -55,9 +55,10 @@ def uses(
 
 def _parts(change: JobChange) -> Iterator[_Part]:
     again = change.action is Action.NEW_RUN and change.after is not None
+    uncredited = again or change.action is Action.RETIRED
     if (was := change.before) is not None:
         less = change.left - was.demand
-        yield from _split(less, NOTHING if again else less, was.queue)
+        yield from _split(less, NOTHING if uncredited else less, was.queue)
     if (now := change.after) is not None:
         yield from _split(now.demand, now.demand, now.queue)
 
