@@ -35,6 +35,8 @@ def test_every_rule_is_explained() -> None:
         shown = rule_text.text(found)
         assert shown.startswith(f"{rule}: ")
         assert f"docs/rules/{rule}.md" in shown
+        words = " ".join(shown.split())
+        assert ("It cannot be waived." in words) != (f"`waivers: {{{rule}: " in words), rule
         assert ("Fails:" in shown) == (rule in RULES), rule
         assert ("Is not:" in shown) == (rule in EDIT_RULES), rule
 
@@ -86,6 +88,29 @@ def test_the_fields_of_a_file_are_listed(
     assert max(map(len, done.stdout.splitlines())) <= 120
     listed = json.loads(repository.run("explain", *words, "-o", "json").stdout)["items"]
     assert all(f"\n{item['field']} " in f"\n{done.stdout}" for item in listed)
+
+
+@pytest.mark.parametrize(
+    ("word", "command"),
+    [
+        ("maxDuration", "explain job maxDuration"),
+        ("checkpoint.resumeFrom", "explain job checkpoint.resumeFrom"),
+        ("pools", "explain environment pools"),
+    ],
+)
+def test_a_field_without_its_kind_names_the_command(
+    word: str, command: str, repository: Repository
+) -> None:
+    done = repository.run("explain", word)
+    assert done.exit_code == 2
+    assert f"see `trainwright {command}`" in done.stderr
+    assert "there is no job" not in done.stderr
+
+
+def test_what_is_no_field_either_is_no_job(repository: Repository) -> None:
+    repository.environment("prod")
+    repository.job("prod/llm")
+    assert 'there is no job "llm"' in repository.run("explain", "llm").stderr
 
 
 def test_a_field_that_a_file_does_not_have_names_the_nearest(repository: Repository) -> None:

@@ -287,6 +287,19 @@ def test_dates_are_those_of_what_happened(visit: Visit) -> None:
     assert page.locator(".axis span").all_inner_texts() == ["1", "0"]
 
 
+def test_runs_began_on_the_days_on_which_they_did(visit: Visit) -> None:
+    """A run that finished earlier does not make the days more on which others began."""
+    found = large(25)
+    events = (
+        replace(found.events[0], when="2026-11-23T10:00:00+00:00"),
+        replace(found.events[0], when="2026-11-20T10:00:00+00:00", what="removed"),
+    )
+    jobs = tuple(replace(job, finished=()) for job in found.jobs)
+    one = replace(found.environments[0], jobs=jobs)
+    page = visit(pages.render(replace(found, environments=(one,), events=events), STYLE)).page
+    assert page.locator("figcaption").inner_text().startswith("1 run began on 2026-11-23, ")
+
+
 def test_paper_has_all_rows_and_the_time(visit: Visit) -> None:
     style = replace(STYLE, written="2026-11-23 10:00 UTC")
     page = visit(pages.render(large(3000), style)).page

@@ -30,7 +30,7 @@ from trainwright.plan.model import (
     Use,
 )
 from trainwright.reports import FORMATS
-from trainwright.reports.comment import LIMIT
+from trainwright.reports.comment import LIMIT, prose
 from trainwright.reports.report import Report
 from trainwright.reports.style import Style
 from trainwright.specs.demand import Demand, Range
@@ -292,6 +292,20 @@ def test_what_is_cut_says_how_long_it_is() -> None:
     assert "yyy… (3,0" in row
     findings = (finding("f", "m" * 5000),)
     assert "mmm… (5,000 characters)" in read(markdown.render(review(findings=findings), STYLE))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("run `kubectl delete a/b`; it ends", "run `kubectl delete a/b`; it ends"),
+        ("an odd ` and <b>", "an odd \\` and &lt;b>"),
+        ("`a|b`", "\\`a\\|b\\`"),
+        ("`` and @team", "\\`\\` and @\u2060team"),
+        ("<i> `<i> @team` <i>", "&lt;i\\> `<i> @team` &lt;i\\>"),
+    ],
+)
+def test_commands_of_a_sentence_are_code(text: str, shown: str) -> None:
+    assert prose(text).replace("\\>", ">") == shown.replace("\\>", ">")
 
 
 def test_jobs_with_other_images_are_not_alike() -> None:

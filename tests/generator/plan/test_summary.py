@@ -163,7 +163,9 @@ def test_commands_that_take_one_object_are_not_joined() -> None:
 def _found(severity: Severity, count: int = 1) -> list[Finding]:
     place = [Location(f"environments/prod/jobs/{number:02}.yaml", 8, 7) for number in range(count)]
     return [
-        Finding(rule="TW718", severity=severity, place=it, message="nothing is saved", remedy="Save")
+        Finding(
+            rule="TW718", severity=severity, place=it, message="nothing is saved", remedy="Save"
+        )
         for it in place
     ]
 

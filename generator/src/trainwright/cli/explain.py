@@ -70,6 +70,8 @@ def explain(context: Context, job: str, path: str, output: str) -> None:
         if shown := _fields(job, path, output):
             click.echo(shown, nl=False)
             return
+        if "/" not in job and not path:
+            _check_is_no_field(job)
         explanation = context.repository.explain(job, path)
         if output == "json":
             items = terminal.explanation_items(explanation)
@@ -97,6 +99,17 @@ def _fields(kind: str, path: str, output: str) -> str:
     if output == "json":
         return style.listing("Fields", field_text.items(kind, path))
     return field_text.text(kind, path)
+
+
+def _check_is_no_field(word: str) -> None:
+    """Raise SelectionError, with the command, for a word that is a field of a file."""
+    from trainwright.datatypes.errors import SelectionError
+    from trainwright.reports import field_text
+
+    for kind in field_text.KINDS:
+        if field_text.has(kind, word):
+            command = f"`trainwright explain {kind} {word}`"
+            raise SelectionError(f'"{word}" is a field of {kind}, and not a job: see {command}')
 
 
 LISTS = ("jobs", "environments", "objects", "targets", "fabrics", "rules", "formats", "wirings")

@@ -46,11 +46,13 @@ def timeline(overview: Overview) -> Data:
 
 
 def _label(shown: Sequence[tuple[date, str]]) -> str:
-    """Return how many runs began, with the days of the first and the last event shown."""
-    first, last = min(day for day, _ in shown), max(day for day, _ in shown)
-    began = sum(kind == "began" for _, kind in shown)
+    """Return how many runs began, with the days on which the first and the last of them did."""
+    began = [day for day, kind in shown if kind == "began"]
+    if not began:
+        return "No run began"
+    first, last = min(began), max(began)
     when = f"on {first}" if first == last else f"between {first} and {last}"
-    return f"{plural(began, 'run')} began {when}"
+    return f"{plural(len(began), 'run')} began {when}"
 
 
 def _bars(

@@ -30,6 +30,7 @@ from trainwright.reports.comment import (
     fitting,
     html,
     left_out,
+    prose,
     some,
 )
 from trainwright.reports.report import by_weight, fairly, help_uri
@@ -74,7 +75,7 @@ def render(review: Plan, style: Style) -> str:
     groups = alike(review.listed)
     head = f"<!-- {style.marker} -->\n### Trainwright: {cell(headline.verdict(review))}\n"
     head += _forged(review) + _otherwise(review)
-    head += "".join(f"\n⚠️ {cell(line)}\n" for line in words.unrendered(review))
+    head += "".join(f"\n⚠️ {prose(line)}\n" for line in words.unrendered(review))
     foot = _foot(review, style)
     head += _uses(review)
     head += _objects(review, style)
@@ -223,7 +224,7 @@ def _forged(review: Plan) -> str:
 
 def _otherwise(review: Plan) -> str:
     """Return a list of runs that begin with other values than the reviewed sources, if it fits."""
-    lines = [f"- ⚠️ {cell(line, _TEXT)}\n" for line in words.otherwise(review)]
+    lines = [f"- ⚠️ {prose(line, _TEXT)}\n" for line in words.otherwise(review)]
     return _items(lines, _FORGED, rest="- ⚠️ {}\n")
 
 
@@ -246,9 +247,9 @@ def _items(lines: Sequence[str], room: int, what: str = "", rest: str = "- {}\n"
 def _row(group: Alike, style: Style, currency: str) -> tuple[str, ...]:
     change = group.first
     because = "<br>".join(_causes(change.causes, _CAUSES, style))
-    happens = f"**{change.action.value}**: {cell(change.why, _TEXT)}"
+    happens = f"**{change.action.value}**: {prose(change.why, _TEXT)}"
     if same := words.same(listed(group.others, _JOBS), group.commands):
-        happens += f"<br>{cell(same, _TEXT)}"
+        happens += f"<br>{prose(same, _TEXT)}"
     asks = cell(words.signed(group.asked, currency))
     job = f"{_ICONS[change.action.value]} {_owners([group])}"
     return (job, happens, because, asks, "<br>".join(_runs(change)))
@@ -294,7 +295,7 @@ def _finding(style: Style, finding: Finding) -> str:
     where = (
         _link(finding.place, style, str(finding.place)) if style.link else cell(str(finding.place))
     )
-    message, remedy = cell(finding.message, _TEXT), cell(finding.remedy, _TEXT)
+    message, remedy = prose(finding.message, _TEXT), prose(finding.remedy, _TEXT)
     return f"- {icon} {rule} {where}: {message}. {remedy}\n"
 
 

@@ -86,6 +86,16 @@ def cell(text: str, most: int = 1000) -> str:
     return unlinked.replace("$", "&#36;")  # of mathematics, in which a % hides what follows
 
 
+def prose(text: str, most: int = 1000) -> str:
+    """Return a sentence as `cell` does, with what it has between backticks as code."""
+    parts = shortened(text, most).split("`")
+    spans = parts[1::2]
+    if len(parts) % 2 == 0 or not all(part.strip() and "|" not in part for part in spans):
+        return cell(text, most)
+    turns = (f"`{part}`" if index % 2 else cell(part, 2 * most) for index, part in enumerate(parts))
+    return "".join(turns)
+
+
 def fenced(diff: Iterable[str]) -> str:
     """A diff, as far as there is room, between fences that nothing in it can close."""
     lines, size = list[str](), 0

@@ -27,6 +27,15 @@ def named(kind: str, path: str) -> Field:
     return field(kind, pointer)
 
 
+def has(kind: str, path: str) -> bool:
+    """Whether a kind of file has a field at a dotted path."""
+    try:
+        named(kind, path)
+    except SelectionError:
+        return False
+    return True
+
+
 def _keys(parent: Field) -> dict[str, Field]:
     return {key: below for key, below in parent.keys.items() if key not in parent.refused}
 

@@ -12,6 +12,7 @@ from trainwright.reports.comment import (
     fitting,
     html,
     left_out,
+    prose,
 )
 from trainwright.reports.report import Format, Report, fairly, help_uri
 
@@ -40,7 +41,7 @@ def _row(finding: Finding) -> str:
     rule = f"[{finding.rule}]({help_uri(finding.rule)})"
     where = "`{}`".format(code(str(finding.place)).replace("|", "\\|"))
     icon = ICONS[finding.severity.value]
-    return f"| {icon} | {rule} | {where} | {cell(finding.message)} |\n"
+    return f"| {icon} | {rule} | {where} | {prose(finding.message)} |\n"
 
 
 def _details(report: Report, finding: Finding) -> str:
@@ -48,7 +49,7 @@ def _details(report: Report, finding: Finding) -> str:
     lines = [f"{r.label}: {r.text} {r.place or ''}".rstrip() for r in finding.related]
     lines += [f"effect: {finding.effect}"] if finding.effect else []
     lines += [f"help: {finding.remedy}"]
-    items = "".join(f"- {cell(text)}\n" for text in lines)
+    items = "".join(f"- {prose(text)}\n" for text in lines)
     source = f"<pre>{html(line.strip()[:200])}</pre>\n\n" if line else ""
     summary = f"{finding.rule} {html(finding.subject or finding.place.file)}"
     return details(summary, f"{source}{items}")

@@ -18,6 +18,7 @@ from trainwright.rule_model.edit import EditRule, EditSample
 from trainwright.rule_model.rule import Rule, Sample
 from trainwright.rule_model.rule_file import Documented
 from trainwright.rule_model.spec_sample import SpecSample, spec_sample
+from trainwright.rules.policy import waivable
 from trainwright.specs.upstream import upstream
 
 if TYPE_CHECKING:
@@ -86,12 +87,21 @@ def _facts(rule: AnyRule) -> Iterator[tuple[str, str]]:
     yield "Otherwise", rule.effect
     yield "What to do", rule.remedy
     yield "To see it", rule.symptom
+    yield "To waive it", _waiving(rule)
     if isinstance(rule, Rule):
         yield "By hand", rule.by_hand
         yield "Set by", rule.spec.dotted
     if not isinstance(rule, Diagnostic):
         yield "Since", since(rule)
         yield "Source", rule.source
+
+
+def _waiving(rule: AnyRule) -> str:
+    if rule.id not in waivable():
+        return "It cannot be waived."
+    job = f"waivers: {{{rule.id}: {{reason: why it is accepted, until: 2027-06-30}}}}"
+    severity = f"severities: {{{rule.id}: off}}"
+    return f"For one job, in its spec, `{job}`; for an environment, in its file, `{severity}`."
 
 
 def since(rule: Documented) -> str:
