@@ -123,7 +123,11 @@ def shared() -> Callable[[str], Path]:
         for folder in _UPSTREAM:
             if (folder / path).exists():
                 return folder / path
-        if path.partition("/")[0] == _FETCHED and not _UPSTREAM[1].exists() and _UPSTREAM[0].exists():
+        if (
+            path.partition("/")[0] == _FETCHED
+            and not _UPSTREAM[1].exists()
+            and _UPSTREAM[0].exists()
+        ):
             pytest.skip(f"{TAKES_NETWORK}: {path}")
         if path.partition("/")[0] == _FETCHED:
             pytest.skip(f"{path} is not here: python3 scripts/fetch_upstream.py")

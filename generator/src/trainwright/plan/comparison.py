@@ -14,6 +14,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import RENDERED, JobFile
 from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.same import digest_of_data
 from trainwright.files.memo import Cell, Owner, cell_of, tracked
 from trainwright.findings.credentials import redact
 from trainwright.findings.diagnostics import HELD
@@ -48,6 +49,7 @@ from trainwright.runs.workspace import Asking, ResolvedJob
 from trainwright.specs import capacity, demand, files
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
+from trainwright.specs.merge import Layered
 from trainwright.specs.select import select
 
 
@@ -316,15 +318,22 @@ class Comparison(Owner):
     def _renamed(self, file: JobFile) -> Iterator[str]:
         """Yield, of a new job, that a removed one has the same content, and what its run does."""
         spec = None if self.before.has(file) else self.after.job(file).loaded.spec
-        for gone in sorted(self._files()) if spec else ():
-            if gone.environment != file.environment or self.after.has(gone):
-                continue
-            was = self.before.job(gone).loaded.spec
-            if was and spec and all(it.pointer == _NAME for it in causes.of_specs(was, spec)):
-                run = self._was(gone)
-                on = actions.goes_on(run, None, self._environment_of(file.environment))
-                beside = f", and {run.object} keeps training beside it" if run and on else ""
-                yield f"same content as {gone}: a rename begins another run{beside}"
+        if spec and (gone := self._removed(file.environment).get(_content(spec))):
+            run = self._was(gone)
+            on = actions.goes_on(run, None, self._environment_of(file.environment))
+            beside = f", and {run.object} keeps training beside it" if run and on else ""
+            yield f"same content as {gone}: a rename begins another run{beside}"
+
+    @tracked(same=eq)
+    def _removed(self, environment: str) -> Mapping[str, JobFile]:
+        """Return the jobs of an environment that the merge removes, by the content of specs."""
+        removed = (file for file in sorted(self._files()) if not self.after.has(file))
+        specs = {
+            file: self.before.job(file).loaded.spec
+            for file in removed
+            if file.environment == environment
+        }
+        return {_content(spec): file for file, spec in specs.items() if spec}
 
     @tracked(same=is_)
     def _environment_of(self, name: str) -> Environment | None:
@@ -764,11 +773,15 @@ def _keys_shown(causes: Iterable[Cause]) -> tuple[Cause, ...]:
     return tuple(replace(cause, pointer=without_credentials(cause.pointer)) for cause in causes)
 
 
+def _content(spec: Layered) -> str:
+    """Return a digest of all values of a spec but its name."""
+    return digest_of_data({key: value for key, value in spec.data.items() if key != "name"})
+
+
 def _differ(before: PlannedRun | None, after: PlannedRun | None) -> bool:
     return (before.files if before else {}) != (after.files if after else {})
 
 
-_NAME = Pointer("/name")
 _BEGINS = frozenset({Action.STARTED, Action.NEW_RUN})
 # Actions that need no newly rendered files.
 _AS_RENDERED = frozenset({Action.UNCHANGED, Action.OUTDATED, Action.BROKEN})

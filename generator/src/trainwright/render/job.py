@@ -413,8 +413,8 @@ def _texts(work: _Work, recorded: Recorded) -> Mapping[str, str]:
     if texts is None:
         raise CannotAdjust(
             f"rendered files of {was.object} were edited, and this version of Trainwright does not "
-            f"render them as they were: `git checkout` them, or run `trainwright render` where git's "
-            "history has them"
+            "render them as they were: `git checkout` them, or run `trainwright render` where the "
+            "history of git has them"
         )
     return texts
 
