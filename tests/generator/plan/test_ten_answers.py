@@ -65,14 +65,14 @@ MERGES = {
     ),
     "it stops, and another saves to its folder": Merge(
         "Replaces 1 running job · +",
-        "new run: the merge stops OLD (16 GPUs), and its checkpoints stay in /out/llm on claim ckpt; "
+        "new run: the merge stops OLD (16 GPUs), and what it saved stays in /out/llm on claim ckpt; "
         "NEW saves to the same folder, /out/llm on claim ckpt",
         gitops=AT_ONCE,
         saves=SAVES_THERE,
     ),
     "it stops, and its checkpoints stay": Merge(
         "Replaces 1 running job · +",
-        "new run: the merge stops OLD (16 GPUs), and its checkpoints stay in /out/runs/OLD on claim "
+        "new run: the merge stops OLD (16 GPUs), and what it saved stays in /out/runs/OLD on claim "
         "ckpt; NEW starts from scratch (`checkpoint.resumeFrom: runs/OLD` would resume)",
         gitops=AT_ONCE,
         saves=SAVES,

@@ -105,7 +105,7 @@ def _start(
 def progress_of(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:
     """Return what happens to a run's progress when its pods end, judging by its settings."""
     if place := next(_saved(run, objects), None):
-        return f"its checkpoints stay in {place.where}"
+        return f"what it saved stays in {place.where}"
     if folder := next((setting for it in _training(run, objects) for setting in saved(it)), None):
         return f"its progress is lost: {folder.value} is on no volume"
     if any(map(saves, _templates(run, objects))):
