@@ -1,8 +1,12 @@
-"""For people at a terminal: each finding at the line they wrote, its effect and a way out."""
+"""For people at a terminal: each finding at the line they wrote, its effect and a way out.
+
+What several findings have as their effect stands at the first of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import click
 
@@ -16,9 +20,11 @@ _MARGIN = 40  # of which so many before the column, when the line is longer
 
 
 def render(report: Report) -> str:
-    blocks = [
-        "\n".join(_finding(report, first, others)) for first, others in _folded(report.findings)
-    ]
+    blocks, effects = [], {""}
+    for first, others in _folded(report.findings):
+        shown = replace(first, effect="") if first.effect in effects else first
+        blocks.append("\n".join(_finding(report, shown, others)))
+        effects.add(first.effect)
     blocks.append(_style(report, visible(report.verdict), bold=True))
     return "\n\n".join(blocks) + "\n"
 
