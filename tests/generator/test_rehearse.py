@@ -64,6 +64,11 @@ print("sum", int(ranks), "of", dist.get_world_size(), flush=True)
 dist.destroy_process_group()
 """
 
+CHECKPOINT = """\
+volumes: {ckpt: {claim: ckpt, mountPath: /ckpt}}
+checkpoint: {volume: ckpt, path: runs}
+"""
+
 EVERY_TARGET = """\
 targets:
   pytorchjob: {version: "1.9", restrictedInitContainer: true}
@@ -108,6 +113,20 @@ def _run(repository: Repository, *arguments: str) -> Result:
 
 def _last(done: Result) -> str:
     return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_a_checkpoint_folder_in_which_nothing_is_saved_is_named(
+    repository: Repository, code: Path, saves: bool
+) -> None:
+    _job(repository, CHECKPOINT)
+    script = 'import os, pathlib\nfolder = pathlib.Path(os.environ["TRAINWRIGHT_CHECKPOINT_DIR"])\n'
+    if saves:
+        script += 'folder.mkdir(parents=True, exist_ok=True)\n(folder / "a.pt").touch()\n'
+    (code / "train.py").write_text(script)
+    done = _run(repository)
+    assert done.exit_code == 0, done.output
+    assert ("checkpoints: nothing was saved" in done.stderr) is not saves
 
 
 # --- what runs -----------------------------------------------------------------------------------

@@ -65,6 +65,9 @@ print(*filter(missing, sys.argv[1:]))
 """
 
 
+_CHECKPOINT_DIR = "TRAINWRIGHT_CHECKPOINT_DIR"  # where checkpoint.volume is mounted
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalOptions:
     """The command-line options. A folder that is None is a temporary or the current one."""
@@ -118,6 +121,13 @@ class Rehearsal:
     def compare(self) -> Comparison:
         """Compare the ranks that the processes reported with the predicted ones."""
         return reported.compare(self.workload.pods, self.foreseen, self.work)
+
+    def saved_nothing(self) -> bool:
+        """Return whether the job has a checkpoint folder, and no file is in it."""
+        named = {process.env.get(_CHECKPOINT_DIR, "") for process in self.staging.processes}
+        folders = [Path(folder) for folder in named if folder.startswith("/")]
+        files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
+        return bool(folders) and next(files, None) is None
 
 
 def only(files: tuple[JobFile, ...], pattern: str) -> JobFile:

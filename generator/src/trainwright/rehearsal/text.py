@@ -103,10 +103,18 @@ def _restarts(restart: Restart) -> str:
 def conclusion(rehearsal: Rehearsal, outcome: Outcome, comparison: Comparison) -> str:
     """Return how it ended; the last line gives the exit code."""
     lines = [f"\n{_match(comparison)}", *(f"  {line}" for line in comparison.differences)]
+    if outcome.succeeded and rehearsal.saved_nothing():
+        lines.append(_UNSAVED)
     if not outcome.succeeded:
         ended = (f"{pod} {code}" for pod, code in outcome.codes.items())
         lines.append(f"exit codes, in the order in which pods ended: {', '.join(ended)}")
     return "\n".join((*lines, f"trainwright: {_verdict(rehearsal, outcome, comparison)}")) + "\n"
+
+
+_UNSAVED = (
+    "checkpoints: nothing was saved in the folder of `checkpoint`, so a restart begins from zero: "
+    "save to the folder in TRAINWRIGHT_CHECKPOINT_DIR, or pass ${{ checkpoint.folder }}"
+)
 
 
 def _match(comparison: Comparison) -> str:
