@@ -76,7 +76,7 @@ def render(
             plan = context.plan(selections, options)
         underived = plan.underived
         if not check_only and not plan.failed:
-            underived = tuple(map(_replaced, underived))
+            underived = tuple(_replaced(finding, plan) for finding in underived)
         reported = replace(plan, findings=(*plan.findings, *underived))
         if reported.findings:
             click.echo(report(context, reported, "text", selections), err=True)
@@ -93,10 +93,16 @@ def render(
         _say_wiring(context)
 
 
-def _replaced(finding: Finding) -> Finding:
-    """Return a finding about a file that is replaced by now: it is a mistake no more."""
+def _replaced(finding: Finding, plan: Build) -> Finding:
+    """Return a finding about a file as a warning if rendering replaces the file.
+
+    It replaces no ledger, nor anything in the folder of an environment that is gone.
+    """
     from trainwright.datatypes.finding import Severity
 
+    folders = tuple(f"{environment.folder}/" for environment in plan.environments)
+    if not f"{finding.place.file}/".startswith(folders):
+        return finding
     remedy = "It has been replaced: commit the result."
     return replace(finding, severity=Severity.WARNING, remedy=remedy)
 

@@ -70,7 +70,7 @@ def _quotes_closed(written: list[str]) -> Iterator[str]:
 
 
 _OPENS = re.compile(r"\\.|(?P<comment>(?:^|(?<=\s))#)|(?P<quote>['\"])", re.DOTALL)
-_CLOSES = {"'": re.compile(r"[^']*+'"), '"': re.compile(r'(?:[^"\\]|\\.)*+"', re.DOTALL)}
+_ESCAPED_OR_CLOSED = re.compile(r'\\.|"', re.DOTALL)
 
 
 def _open_quote(line: str, quote: str) -> str:
@@ -78,16 +78,24 @@ def _open_quote(line: str, quote: str) -> str:
     at = 0
     while True:
         if quote:
-            closed = _CLOSES[quote].match(line, at)
-            if closed is None:
+            closed = _closed(line, quote, at)
+            if closed < 0:
                 return quote
-            at = closed.end()
+            at = closed + 1
         found = _OPENS.search(line, at)
         while found and not found["quote"] and not found["comment"]:
             found = _OPENS.search(line, found.end())
         if found is None or found["comment"]:
             return ""
         quote, at = found["quote"], found.end()
+
+
+def _closed(line: str, quote: str, start: int) -> int:
+    """Return where an open quote closes, or -1."""
+    if quote == "'":
+        return line.find(quote, start)
+    ends = (it.start() for it in _ESCAPED_OR_CLOSED.finditer(line, start) if it[0] == quote)
+    return next(ends, -1)
 
 
 def parse(

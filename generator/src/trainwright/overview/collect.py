@@ -83,7 +83,7 @@ def _job(
 
 
 def with_goodput(bare: Overview, reports: Sequence[RunGoodput]) -> Overview:
-    """Return the overview with each goodput report at the job of its run, if it is only one."""
+    """Return the overview with each goodput report at its job, unless several had the run."""
     runs = {job.file: {job.run.object, *(run.object for run in job.finished)} for job in bare.jobs}
     for event in bare.events:
         runs[event.file].add(event.object)

@@ -316,7 +316,7 @@ class Comparison(Owner):
         return waived(environment, findings, self._options.today)
 
     def _renamed(self, file: JobFile) -> Iterator[str]:
-        """Yield, of a new job, that a removed one has the same content, and what its run does."""
+        """Yield that a new job has the content of a removed one, and whether that trains on."""
         spec = None if self.before.has(file) else self.after.job(file).loaded.spec
         if spec and (gone := self._removed(file.environment).get(_content(spec))):
             run = self._was(gone)
@@ -596,8 +596,8 @@ class Comparison(Owner):
 
     @tracked(same=eq)
     def _has_other_limits(self, name: str) -> bool:
-        """Whether a merge changes capacities, quotas, budgets or prices: what unchanged jobs cost,
-        and whether they fit, is then another question before it.
+        """Whether a merge changes capacities, quotas, budgets or prices, and may so change what
+        unchanged jobs cost and whether they fit.
         """
         sides = (self.before.environments.get(name), self._environment_of(name))
         before, after = (
@@ -719,9 +719,14 @@ class Comparison(Owner):
     @tracked(same=eq)
     def _errors(self, file: JobFile) -> int:
         """How many errors a job has."""
-        subject, names = str(file), self._selected().names
-        findings = self._findings_of(file.environment) if file.environment in names else ()
-        return sum(f.subject == subject and f.severity is Severity.ERROR for f in findings)
+        names = self._selected().names
+        return self._errors_in(file.environment)[str(file)] if file.environment in names else 0
+
+    @tracked(same=eq)
+    def _errors_in(self, name: str) -> Counter[str]:
+        """Return how many errors each job of an environment has."""
+        findings = self._findings_of(name)
+        return Counter(it.subject for it in findings if it.severity is Severity.ERROR)
 
     def _unknown(self, file: JobFile) -> Finding:
         unreadable = self.after.folder(file.environment).is_unreadable(file.name)

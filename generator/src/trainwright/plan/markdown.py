@@ -312,7 +312,8 @@ def _details(group: Alike, style: Style) -> str:
     summary = f"{html(group.name)}: {change.action.value}"
     others = _listed([*map(cell, group.others)], _KEPT)
     same = f"The same for {others}.\n\n" if others else ""
-    same += "".join(f"- `{code(command, _KEPT)}`\n" for command in group.commands)
+    commands = [f"- `{code(command, _KEPT)}`\n" for command in group.commands]
+    same += some(commands, _KEPT + _TEXT, "commands", "- {}\n")
     causes = "".join(f"- {line}\n" for line in _causes(change.causes, _MORE_CAUSES, style))
     return details(summary, f"{same}{causes}\n{fenced(words.diff(change))}")
 

@@ -69,7 +69,8 @@ def _hours(use: Use, fit: CapacityCheck | None) -> str:
     shown = _changed(use.before.hours, use.after.hours, fit)
     jobs = use.after.unbounded
     unbounded = f"{plural(jobs, 'job')} without maxDuration" if jobs else ""
-    return " and ".join(filter(None, (shown + _limit_before(fit) + words.short(fit), unbounded)))
+    hours = f"{shown}{_limit_before(fit)}{words.short(fit)}" if shown else ""
+    return " and ".join(filter(None, (hours, unbounded)))
 
 
 def _changed(before: Range, after: Range, fit: CapacityCheck | None, currency: str = "") -> str:
@@ -77,7 +78,7 @@ def _changed(before: Range, after: Range, fit: CapacityCheck | None, currency: s
     if not before and not after:
         return ""
     sides = [words.money(it, currency) if currency else words.span(it) for it in (before, after)]
-    limit = f" of {_limit(fit.has, currency)}" if fit and fit.has else ""
+    limit = f" of {_limit(fit.has, currency)}" if fit else ""
     change = f"{_limit_before(fit, currency)}{words.short(fit)}" if currency else ""
     return f"{' → '.join(dict.fromkeys(sides))}{limit}{change}"
 

@@ -30,8 +30,8 @@ def uses(
 ) -> Iterator[Use]:
     """Each pool, quota and budget to which a merge makes a difference, in this order.
 
-    `after` is what all active jobs request once it is merged, and `before` what they requested
-    where limits or prices were others.
+    `after` is what all active jobs request once it is merged. `before` is what they requested
+    before, for merges that change limits or prices; of others, the changes tell the difference.
     """
     finite = {fit.what for fit in fits}
     parts = [part for change in changes for part in _parts(change)]

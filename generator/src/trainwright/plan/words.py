@@ -193,7 +193,9 @@ def new_images(change: JobChange) -> tuple[str, ...]:
 
 
 def started(change: JobChange) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return what the new run starts that the previous one did not, without images, by category."""
+    """Return what the new run starts that the previous one did not, without images, by category,
+    and what the job's spec waives, whether or not it did before.
+    """
     new = running(change.after).without(running(change.before))
     by_kind = (
         ("waiver", tuple(map(waiver, change.waivers))),

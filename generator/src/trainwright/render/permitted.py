@@ -20,7 +20,7 @@ from trainwright.render import objects
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
 from trainwright.rules import deception, families, images, secrets, security
-from trainwright.rules.policy import waivable
+from trainwright.rules.policy import applying, waivable
 from trainwright.runs.decision import Sources
 from trainwright.runs.record import Record
 from trainwright.specs import allowed
@@ -73,7 +73,8 @@ def _weighed(sources: Sources) -> frozenset[str]:
     """The rules that are waived, or no errors here."""
     environment = sources.environment
     own = (waiver for waiver in sources.job.waivers if not environment.requires(waiver.rule))
-    waived = {waiver.rule for waiver in (*own, *environment.waivers)}
+    shared = applying(environment.waivers, sources.job.name)
+    waived = {waiver.rule for waiver in (*own, *shared)}
     lowered = {
         rule
         for rule, weight in environment.severities.items()

@@ -48,7 +48,7 @@ def apply_policy(
     findings: list[Finding] = []
     for job in jobs:
         own, refused = _permitted(environment, job.waivers)
-        waivers = (*own, *_applying(environment.waivers, job.job))
+        waivers = (*own, *applying(environment.waivers, job.job))
         findings.extend(_remaining(job.findings, environment, waivers, today, used))
         subject = f"{environment.name}/{job.job}"
         findings.extend(_about(own, today, used, subject))
@@ -90,7 +90,8 @@ def _refused(
             )
 
 
-def _applying(waivers: tuple[Waiver, ...], job: str) -> Iterator[Waiver]:
+def applying(waivers: tuple[Waiver, ...], job: str) -> Iterator[Waiver]:
+    """Return the waivers of an environment that are meant for a job."""
     return (waiver for waiver in waivers if fnmatchcase(job, waiver.job))
 
 

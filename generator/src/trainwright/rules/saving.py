@@ -242,8 +242,13 @@ def _weights(container: Container) -> Iterator[str]:
     for setting in settings(container):
         if setting.name in _PRETRAINED and _WEIGHTS.fullmatch(setting.value):
             yield setting.value
-        elif setting.name == "pretrained" and (not setting.value or _true(setting.value)):
+        elif setting.name == "pretrained" and _is_on(setting):
             yield f"what {setting.shown} needs"
+
+
+def _is_on(setting: Setting) -> bool:
+    """Whether something is switched on: an option without a value is, and an empty variable not."""
+    return _true(setting.value) or (not setting.value and setting.shown.startswith("-"))
 
 
 def _downloaded(container: Container) -> Iterator[str]:

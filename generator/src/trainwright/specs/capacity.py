@@ -82,8 +82,8 @@ class CapacityCheck:
 
     @property
     def is_worse(self) -> bool:
-        """Whether a merge makes more of it missing."""
-        return self.short > self.short_before
+        """Whether a merge makes more of it missing, beyond rounding: sums depend on their order."""
+        return round(self.short - self.short_before, 6) > 0
 
 
 def check_capacity(

@@ -71,8 +71,16 @@ def _is_quoted(word: str) -> bool:
 
 def _for_windows(word: str) -> str:
     """Return a word as list2cmdline writes it."""
-    escaped = re.sub(r'(\\*)"', r'\1\1\\"', word)
-    return '"' + re.sub(r"(\\+)\Z", r"\1\1", escaped) + '"' if _is_quoted(word) else escaped
+    quoted = _is_quoted(word)
+
+    def escaped(match: re.Match[str]) -> str:
+        run, quote = match.groups()
+        if quote:
+            return f'{run}{run}\\"'
+        return run * 2 if quoted and match.end() == len(word) else run
+
+    written = re.sub(r'(\\*+)("?)', escaped, word)
+    return f'"{written}"' if quoted else written
 
 
 def _in_double_quotes(word: str) -> str:
@@ -82,10 +90,12 @@ def _in_double_quotes(word: str) -> str:
     """
 
     def escaped(match: re.Match[str]) -> str:
-        doubled = match[0][0] == "\\" and word[match.end() : match.end() + 1] in ('"', "")
-        return match[0] if doubled else f"\\{match[0]}"
+        if match[0][0] != "\\":
+            return f"\\{match[0]}"
+        doubled = word[match.end() : match.end() + 1] in ('"', "")
+        return match[0] if doubled else match[0] * 2
 
-    return re.sub(r'\\+(?="|\Z)|[$`\\]', escaped, word)
+    return re.sub(r"\\++|[$`]", escaped, word)
 
 
 def _apart(word: str) -> str:
