@@ -58,9 +58,13 @@ EDITS = (
     ),
     *EditSource(_KINDS, upstream("kuberay/end-of-a-job").source).read(
         Verdict.IN_PLACE,
+        "accepted, and read while it runs: an attempt that is older than its deadline ends at once",
+        "/spec/activeDeadlineSeconds",
+    ),
+    *EditSource(_KINDS, upstream("kuberay/end-of-a-job").source).read(
+        Verdict.IN_PLACE,
         "accepted, and read when an attempt ends",
         "/spec/backoffLimit",
-        "/spec/activeDeadlineSeconds",
         "/spec/shutdownAfterJobFinishes",
         "/spec/ttlSecondsAfterFinished",
     ),

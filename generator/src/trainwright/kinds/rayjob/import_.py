@@ -84,6 +84,7 @@ READER = Reader(
                 ("num-cpus", "it is that of the other nodes", Loss.COSMETIC),
                 ("num-gpus", "KubeRay counts the GPUs of the pod", Loss.BEHAVIOUR),
                 ("dashboard-host", "KubeRay sets it", Loss.COSMETIC),
+                ("block", "KubeRay sets it", Loss.COSMETIC),
                 ("*", "Ray's own default holds", Loss.BEHAVIOUR),
             )
         ),

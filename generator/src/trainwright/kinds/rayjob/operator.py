@@ -83,7 +83,7 @@ def _with_shared_memory(pod: Pod) -> Pod:
     if any(mount.path == SHARED_MEMORY for mount in pod.mounts):
         return pod
     limits, requests = (pod.resources.get(kind, {}) for kind in ("limits", "requests"))
-    size = requests.get("memory") or limits.get("memory")
+    size = limits.get("memory") or requests.get("memory")
     memory = {"medium": "Memory", **({"sizeLimit": size} if size else {})}
     shared = Mount(path=SHARED_MEMORY, volume="shared-mem", source={"emptyDir": memory})
     volumes = {**pod.volumes, shared.volume: shared.source}

@@ -46,10 +46,25 @@ def _exclusive(spec: Mapping[str, Data]) -> Iterator[Hit]:
             yield Hit("/spec/backoffLimit", "with clusterSelector there is no other cluster")
         if mode == "InteractiveMode":
             yield Hit("/spec/backoffLimit", "InteractiveMode has no retries")
+    yield from _ending(spec)
     for field in ("activeDeadlineSeconds", "preRunningDeadlineSeconds"):
         seconds = integer(spec.get(field))
         if seconds is not None and seconds <= 0:
             yield Hit(Pointer("/spec") / field, f"{field} is {seconds}, and has to be positive")
+
+
+def _ending(spec: Mapping[str, Data]) -> Iterator[Hit]:
+    """Yield what is wrong with retries, and with what goes when the program has ended."""
+    for field in ("backoffLimit", "ttlSecondsAfterFinished"):
+        number = integer(spec.get(field))
+        if number is not None and number < 0:
+            yield Hit(Pointer("/spec") / field, f"{field} is {number}, and has to be 0 or more")
+    shuts_down, ttl = spec.get("shutdownAfterJobFinishes") is True, "ttlSecondsAfterFinished"
+    if not shuts_down and (integer(spec.get(ttl)) or 0) > 0:
+        yield Hit(Pointer("/spec") / ttl, f"only a RayJob with shutdownAfterJobFinishes has {ttl}")
+    if shuts_down and dig(spec, "deletionStrategy", "deletionRules"):
+        at = Pointer("/spec/deletionStrategy/deletionRules")
+        yield Hit(at, "deletionRules and shutdownAfterJobFinishes exclude each other")
 
 
 def _sidecar(spec: Mapping[str, Data]) -> Iterator[Hit]:
@@ -77,8 +92,10 @@ def _sizes(cluster: Mapping[str, Data]) -> Iterator[Hit]:
 @warning("TW812")
 def ray_cluster_outlives_job(subject: Subject) -> Iterator[Hit]:
     spec = subject.spec
-    rules = dig(spec, "deletionStrategy", "deletionRules")
-    if spec.get("rayClusterSpec") and not spec.get("shutdownAfterJobFinishes") and not rules:
+    strategy = mapping(spec.get("deletionStrategy"))
+    policies = {text(dig(strategy, end, "policy")) for end in ("onSuccess", "onFailure")}
+    deleted = strategy.get("deletionRules") or policies <= {"DeleteCluster", "DeleteSelf"}
+    if spec.get("rayClusterSpec") and not spec.get("shutdownAfterJobFinishes") and not deleted:
         yield Hit("/spec", "its cluster stays when the program has ended")
 
 
@@ -91,6 +108,12 @@ def rayjob_not_queueable(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec/clusterSelector", "a cluster that is there already is in no queue")
     elif not spec.get("shutdownAfterJobFinishes"):
         yield Hit("/spec", "shutdownAfterJobFinishes is not true")
+    for index, group in enumerate(mappings(_cluster(subject).get("workerGroupSpecs"))):
+        if group.get("groupName") == "head":
+            yield Hit(
+                CLUSTER / "workerGroupSpecs" / index / "groupName",
+                'to Kueue "head" is the head, and no group of workers',
+            )
 
 
 @warning("TW814")

@@ -181,6 +181,8 @@ TARGET = Target(
     # KubeRay takes names of 47 characters: <run>-<cluster>-head-<pod>.
     longest_suffix=lambda _: "-abcde-head-abcde",
     unsupported=_unsupported,
+    # Ray's metrics have one port a node, however many processes the program asks it for.
+    prepared=lambda job, _: replace(job, procs_per_node=1),
     facts=facts.PODS,  # Kueue is the only queue
     meeting=lambda _job, _environment, _name: Meeting(_UNKNOWN, _UNKNOWN, _UNKNOWN),
     controller_labels=tuple(f"ray.io/{name}" for name in ("node-type", "group", "cluster")),
