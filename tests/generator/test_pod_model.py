@@ -43,6 +43,7 @@ CASES = (
     "pytorchjob-elastic-imagenet",
     "pytorchjob-in-a-volcano-gang",
     "pytorchjob-volumes-and-secrets",
+    "rayjob-of-equal-nodes",
     "trainingjob-custom-image",
     "trainjob-2-0-with-pod-spec-overrides",
     "trainjob-2-1-with-pod-template-overrides",

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from repository import Repository
+from repository import Repository, launcher
 from trainwright.datatypes.job import JOB_FIELDS
 from trainwright.kinds import TARGETS as KNOWN
 from trainwright.render import patched
 
 TARGETS = {
     "pytorchjob": '{version: "1.9"}', "trainingjob": "{}", "trainjob": '{version: "2.3"}',
-    "jobset": "{}", "job": "{}", "compose": "{}",
+    "jobset": "{}", "job": "{}", "compose": "{}", "rayjob": '{version: "1.7"}',
 }  # fmt: skip
 ENVIRONMENT = """\
 apiVersion: trainwright.io/v1alpha1
@@ -80,11 +80,14 @@ def _rendered(repository: Repository, *, check: bool = True) -> dict[str, Any]:
 
 
 def _pod(files: dict[str, Any]) -> dict[str, Any]:
-    """The pod template, wherever a kind has it."""
+    """The pod template of ranks, wherever a kind has it; a RayJob's head has ports of its own."""
     found = [pod for body in files.values() for pod in _pods(body)]
-    assert found
-    assert all(pod == found[0] for pod in found)
-    return found[0]
+    ranks = [pod for pod in found if len(pod["spec"]["containers"]) > 1] or found
+    for pod in ranks:
+        pod["spec"]["containers"][0].pop("ports", None)
+    assert ranks
+    assert all(pod == ranks[0] for pod in ranks)
+    return ranks[0]
 
 
 def _pods(data: Any) -> list[dict[str, Any]]:
@@ -109,7 +112,7 @@ spec:
     - {{name: {CONTAINERS[target]}, tty: true}}
     - {{name: log, image: "registry.example.com/log:1", resources: {{limits: {{memory: 1Gi}}}}, securityContext: {{allowPrivilegeEscalation: false}}}}
 """
-    _job(repository, patch, target)
+    _job(repository, patch, target, launcher(target))
     pod = _pod(_rendered(repository))
     assert pod["metadata"]["annotations"]["example.com/a"] == "yes"
     assert pod["spec"]["os"] == {"name": "linux"}

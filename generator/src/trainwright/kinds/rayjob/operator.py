@@ -33,6 +33,8 @@ from trainwright.objects.pods.template import SHARED_MEMORY, PodTemplate
 
 _PORT = "29500"
 _PYTHONS = ("python", "python3")
+# Of the head's Service, which KubeRay makes by itself where the head has no ports.
+_OF_RAY = ("gcs-server", "dashboard")
 
 
 def _pods(manifest: Manifest, _: Sequence[Manifest], __: int | None) -> Workload:
@@ -72,7 +74,12 @@ def _groups(
             restart=restart,
             fields={},
         )
-        made = replace(_with_shared_memory(made), command=words, starts_image=False)
+        made = replace(
+            _with_shared_memory(made),
+            command=words,
+            starts_image=False,
+            ports=tuple(port for port in made.ports if port.name not in _OF_RAY),
+        )
         of_head = f"{manifest.name}-head"
         yield PodGroup(role, names, names, partial(_numbered, made, names, first, nodes, of_head))
         first += template.replicas
