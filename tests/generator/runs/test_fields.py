@@ -14,7 +14,7 @@ import pytest
 import yaml
 from environment_fields import ENVIRONMENT, EnvironmentField
 
-from repository import Repository
+from repository import Repository, launcher
 from trainwright.datatypes.fields import spelled
 from trainwright.datatypes.job import POD_FIELDS
 from trainwright.datatypes.layout import JobFile
@@ -108,6 +108,7 @@ PLACE: dict[str, Any] = {
         "jobset": {},
         "job": {},
         "compose": {},
+        "rayjob": {"version": "1.7"},
     },
 }
 BASE: dict[str, Any] = {
@@ -321,7 +322,7 @@ def test_an_edit_begins_a_run_where_it_changes_what_is_rendered(
     """Of every field, and for every target: where the manifests are others but for their name."""
     other = {"extends", "target", *(row.name for row in JOB if row.own is not Effect.NEW_RUN)}
     pairs, repository = {}, Repository(tmp_path)
-    base = {**BASE, "security": {"runAsUser": 1}}
+    base = {**BASE, "security": {"runAsUser": 1}, **yaml.safe_load(launcher(target) or "{}")}
     if target == "compose":
         base = {**_without(base, "pool"), "resources": {"cpu": "8", "memory": "64Gi"}}
     for field in EDITS.keys() - other:  # those of operation are in test_operation
