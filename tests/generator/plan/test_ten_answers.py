@@ -92,15 +92,15 @@ MERGES = {
     ),
     "its spec is gone, and it goes on": Merge(
         "Leaves 1 job running",
-        f"left running: its spec is gone; OLD: it stays in the cluster until `{DELETION}`; its "
-        "checkpoints stay in /out/runs/OLD on claim ckpt",
+        f"left running: its spec is gone; OLD: it stays in the cluster until `{DELETION}`; what "
+        "it saved stays in /out/runs/OLD on claim ckpt",
         saves=SAVES,
         new=GONE,
     ),
     "it is cancelled, and what is saved elsewhere stays": Merge(
         "Cancels 1 running job · -",
-        "cancelled: OLD: the next sync that prunes deletes the object and stops what it runs; its "
-        "checkpoints stay in s3://models/llm",
+        "cancelled: OLD: the next sync that prunes deletes the object and stops what it runs; what "
+        "it saved stays in s3://models/llm",
         gitops=AT_ONCE,
         saves=SAVES_REMOTELY,
         old="state: active",

@@ -200,4 +200,6 @@ def test_names_depend_on_what_changes_bytes_and_on_nothing_else(target: str) -> 
             assert (one.facts != other.facts) == changed == (one.hash != other.hash), about
             seen |= {key} if changed else set()
     paths = {fact.path[0] for fact in TARGETS[target].facts}
+    if target == "rayjob":  # Kueue's is its only queue, and an edit of the job's begins or ends it
+        paths -= {"queueing"}
     assert seen == paths, "each declared fact changes some job"

@@ -183,7 +183,7 @@ TARGET = Target(
     unsupported=_unsupported,
     # Ray's metrics have one port a node, however many processes the program asks it for.
     prepared=lambda job, _: replace(job, procs_per_node=1),
-    facts=facts.PODS,  # Kueue is the only queue
+    facts=(*facts.PODS, facts.QUEUEING),
     meeting=lambda _job, _environment, _name: Meeting(_UNKNOWN, _UNKNOWN, _UNKNOWN),
     controller_labels=tuple(f"ray.io/{name}" for name in ("node-type", "group", "cluster")),
     deviations=(
