@@ -36,6 +36,7 @@ CLUSTER = {
         "trainjob": {"version": "2.3"},
         "jobset": {},
         "job": {},
+        "rayjob": {"version": "1.7"},
     },
 }
 # What else a pool of each fabric says: its accelerators, and the labels of its nodes.
@@ -99,6 +100,7 @@ def _job(target: str, **more: Any) -> dict[str, Any]:
         "nodes": 2,
         "maxDuration": "1h",
         "resources": {"cpu": "64", "memory": "512Gi", "gpu": 8},
+        **dict(zip(("launcher",), TARGETS[target].launchers, strict=False)),
         **more,
     }
 
@@ -130,7 +132,8 @@ def _templates(root: Path) -> list[Pod]:
     files = sorted(path for path in folder.glob("*.yaml") if path.name != "values.yaml")
     documents = (doc for path in files for doc in yaml.safe_load_all(path.read_text("utf-8")))
     bundle = Bundle(Manifest(body=document) for document in documents)
-    found = [template.body for manifest in bundle for template in pod_templates(manifest, bundle)]
+    templates = (template for manifest in bundle for template in pod_templates(manifest, bundle))
+    found = [template.body for template in templates if template.role != "submitter"]  # no GPUs
     assert found
     return found
 
@@ -205,6 +208,8 @@ REFUSED = {
     ("gib-a4x", "trainingjob"): "do not have resourceClaims",
     ("tcpx", "trainingjob"): "have no sidecars",
     ("tcpxo", "trainingjob"): "have no sidecars",
+    ("trainium", "rayjob"): "Ray starts no ranks",
+    ("trainium2", "rayjob"): "Ray starts no ranks",
 }
 
 

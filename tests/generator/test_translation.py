@@ -112,7 +112,7 @@ def test_the_remedy_holds_the_value_and_is_valid(case: str, repository: Reposito
         ("namespace: x", "Remove it: environment.yaml has the namespace of all its jobs."),
         ("env: [{name: HF_TOKEN, value: hf_0123456789abcdefghijABCDEFGHIJ}]", 'Write `env: {HF_TOKEN: "***"}`.'),
         ("--api-key: hf_0123456789abcdefghijABCDEFGHIJ", 'Write `flags: {api-key: "***"}`.'),
-        ("target: mpijob", "It must be one of: pytorchjob, trainingjob, trainjob, jobset, job, compose."),
+        ("target: mpijob", "It must be one of: pytorchjob, trainingjob, trainjob, jobset, job, rayjob, compose."),
     ],
 )  # fmt: skip
 def test_the_remedy_of(written: str, remedy: str, repository: Repository) -> None:

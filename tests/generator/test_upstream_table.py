@@ -128,4 +128,6 @@ def test_an_unknown_project_is_named_with_those_that_there_are(tmp_path: Path) -
         check=False,
     )
     assert done.returncode == 1
-    assert "it is one of kubernetes, training-operator, trainer, jobset, kueue" in done.stderr
+    assert (
+        "it is one of kubernetes, training-operator, trainer, kuberay, jobset, kueue" in done.stderr
+    )

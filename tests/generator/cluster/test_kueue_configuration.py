@@ -100,8 +100,8 @@ WAITS = "waitForPodsReady"
         (
             "version: '0.19'", FORMER | {WAITS: {"enable": True, "timeout": "30m"}}, (),
             "the integration kubeflow.org/pytorchjob is on in the cluster, and off here",
-            "frameworks: [batch/job, jobset.x-k8s.io/jobset, trainer.kubeflow.org/trainjob, "
-            "kubeflow.org/pytorchjob]",
+            "frameworks: [batch/job, ray.io/rayjob, jobset.x-k8s.io/jobset, "
+            "trainer.kubeflow.org/trainjob, kubeflow.org/pytorchjob]",
         ),
         (
             "{version: '0.19', frameworks: [batch/job, kubeflow.org/pytorchjob]}",

@@ -72,7 +72,7 @@ def test_dry_runs_are_allowed_for_everything_that_is_rendered(
     repository: Repository, run: Run, api: ApiServer
 ) -> None:
     granted, _ = role(repository, "dry-run")
-    targets = 'targets: {pytorchjob: {version: "1.9"}, trainingjob: {version: "0.3"}, trainjob: {version: "2.3"}, jobset: {version: "0.12"}, job: {}}'
+    targets = 'targets: {pytorchjob: {version: "1.9"}, trainingjob: {version: "0.3"}, trainjob: {version: "2.3"}, jobset: {version: "0.12"}, job: {}, rayjob: {version: "1.7"}}'
     resources = set()
     for scheduler in ("volcano", "coscheduling"):
         path = repository.environment("prod", f"queueing: {scheduler}\n")
