@@ -700,7 +700,7 @@ resources: {cpu: "1", memory: 1Gi}
 gracePeriod: 30s
 """
 _ENTRYPOINT = "entrypoint: {script: train.py}\n"
-# What a target starts where the feature does not say: Ray alone has a program on one node.
+# What a target starts where the feature leaves that open: Ray alone has a program on one node.
 _LAUNCHERS = {"rayjob": "launcher: ray\n"}
 _FILE = JobFile("sample", "sample")
 _ENGINE = engines.engine()

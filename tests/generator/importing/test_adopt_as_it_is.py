@@ -247,8 +247,6 @@ def test_status_finds_it_and_its_pods(team: Repository, api: ApiServer, tmp_path
 @pytest.mark.parametrize(
     ("body", "phase"),
     [
-        ({"status": {"jobStatus": "FAILED", "jobDeploymentStatus": "Retrying"}}, Phase.RESTARTING),
-        ({"status": {"jobStatus": "FAILED", "jobDeploymentStatus": "Failed"}}, Phase.FAILED),
         ({"status": {"state": "ready"}}, Phase.RUNNING),
         ({"status": {"state": {"phase": "Completed"}}}, Phase.SUCCEEDED),
         ({"status": {"phase": "Suspended"}}, Phase.SUSPENDED),

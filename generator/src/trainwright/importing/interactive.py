@@ -1,4 +1,4 @@
-"""Shells for people at a terminal, which train nothing where nobody types."""
+"""Shells for people at a terminal, which train nothing without input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ def interactive(source: Source) -> Iterator[NotImported]:
             field="command",
             place=source.place,
             value=" ".join(words),
-            why="a shell that nobody types into ends at once: write what is typed there in its "
-            "place",
+            why="a shell without input ends at once: write what is typed there in its place",
             severity=Loss.CANNOT_RUN,
         )

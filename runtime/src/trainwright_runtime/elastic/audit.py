@@ -33,7 +33,7 @@ class AuditLog:
 
     A share is on its way to the disk when `share` returns: others may commit it though this worker
     is killed. A commit may wait for the next share, since a worker that is killed before it takes
-    the commit's weights along; whoever keeps these elsewhere calls `flush` first.
+    the commit's weights along; a program that keeps these elsewhere calls `flush` first.
     """
 
     def __init__(self, directory: Path | None, replica: str) -> None:

@@ -1,4 +1,4 @@
-"""Edits of a live RayJob: KubeRay makes each cluster of what the object says at its start."""
+"""Edits of a live RayJob: KubeRay makes each cluster of the object as it is at that time."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     if job.network:
         yield Unsupported(
             Pointer("/network"),
-            "KubeRay asks the head for the state of the program, from outside of the job",
+            "KubeRay reads the state of the program from the head, from outside of the job",
             "Remove network (network: open), or use target jobset with launcher: ray.",
         )
 
@@ -127,12 +127,12 @@ def _not_started(job: Job) -> Iterator[Unsupported]:
 
 
 def _without_ranks(job: Job) -> Iterator[Unsupported]:
-    """Refuse what is said of ranks, where it is not what holds of any job."""
+    """Refuse settings of ranks other than the defaults."""
     gpus = job.resources.gpu
     if job.procs_per_node != (gpus or 1):
         yield Unsupported(
             Pointer("/procsPerNode"),
-            "Ray starts as many processes as the program asks it for",
+            "Ray starts as many processes as the program requests",
             "Remove it (procsPerNode: auto).",
         )
     if job.backend != ("nccl" if gpus else "gloo"):
@@ -181,7 +181,7 @@ TARGET = Target(
     # KubeRay takes names of 47 characters: <run>-<cluster>-head-<pod>.
     longest_suffix=lambda _: "-abcde-head-abcde",
     unsupported=_unsupported,
-    # Ray's metrics have one port a node, however many processes the program asks it for.
+    # Ray's metrics have one port per node, however many processes the program requests.
     prepared=lambda job, _: replace(job, procs_per_node=1),
     facts=(*facts.PODS, facts.QUEUEING),
     meeting=lambda _job, _environment, _name: Meeting(_UNKNOWN, _UNKNOWN, _UNKNOWN),
@@ -228,7 +228,7 @@ TARGET = Target(
         ),
         Deviation(
             about="Network",
-            text="Ray's dashboard, which starts programs for whoever reaches it, is open to the "
+            text="Ray's dashboard, which starts programs for any client, is open to the "
             "pods of the cluster: KubeRay needs it. Elsewhere it is off.",
         ),
         Deviation(
