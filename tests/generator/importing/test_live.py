@@ -49,6 +49,15 @@ OBJECTS: dict[str, dict[str, Any]] = {
         "metadata": {"name": "llm"},
         "spec": {"replicatedJobs": [{"name": "a", "template": {"spec": {"template": TEMPLATE}}}]},
     },
+    "RayJob": {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": "llm"},
+        "spec": {
+            "entrypoint": "python train.py",
+            "rayClusterSpec": {"headGroupSpec": {"rayStartParams": {}, "template": TEMPLATE}},
+        },
+    },
     "TrainJob": {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
