@@ -29,8 +29,9 @@ async def test_findings_are_those_of_unsaved_text(repository: Repository) -> Non
         editor.type("dev/jobs/train.yaml", text + "pool: h100\n")
         assert await editor.rules("dev/jobs/train.yaml") == [("TW020", 10)]
         (found,) = await editor.diagnostics("dev/jobs/train.yaml")
-        message, remedy = found.message.split("\n")
+        message, effect, remedy = found.message.split("\n")
         assert message == 'the pool "h100" does not exist in dev'
+        assert effect.startswith("The run would wait for ever")
         assert remedy.startswith("help: Declare it in environment.yaml")
         assert found.range == types.Range(types.Position(9, 6), types.Position(9, 10))
         assert path.read_text() == text
