@@ -438,7 +438,7 @@ def test_an_object_inside_of_another_is_named(held: dict[str, Any], tmp_path: Pa
 @pytest.mark.parametrize(
     ("group", "kind", "spec"),
     [
-        ("ray.io/v1", "RayJob", {"entrypoint": "python a.py", "clusterSelector": {"a": "b"}}),
+        ("kubeflow.org/v1", "XGBoostJob", {"runPolicy": {"backoffLimit": 1}}),
         ("training.kubedl.io/v1alpha1", "PyTorchJob", {"foo": "bar"}),
     ],
 )

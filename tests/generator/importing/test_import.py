@@ -95,6 +95,7 @@ USUAL = {
     "job-indexed-with-a-service",
     "jobset-torchrun-cifar",
     "pytorchjob-mnist-gloo",
+    "rayjob-of-equal-nodes",
     "trainingjob-fixed-size",
     "trainjob-2-3-with-its-runtime",
 }
@@ -243,7 +244,7 @@ def _without(spec: Mapping[str, Data], path: tuple[str, ...]) -> dict[str, Data]
 def test_there_are_examples_of_every_kind() -> None:
     assert len(EXAMPLES) >= 25
     kinds = {source.kind for case in EXAMPLES for source in _found(case).sources}
-    assert kinds == {"PyTorchJob", "TrainJob", "TrainingJob", "JobSet", "Job", "Compose"}
+    assert kinds == {"PyTorchJob", "TrainJob", "TrainingJob", "JobSet", "Job", "RayJob", "Compose"}
     assert {target.kind for target in TARGETS.values()} == kinds
 
 
