@@ -123,13 +123,10 @@ def shared() -> Callable[[str], Path]:
         for folder in _UPSTREAM:
             if (folder / path).exists():
                 return folder / path
-        if (
-            path.partition("/")[0] == _FETCHED
-            and not _UPSTREAM[1].exists()
-            and _UPSTREAM[0].exists()
-        ):
-            pytest.skip(f"{TAKES_NETWORK}: {path}")
         if path.partition("/")[0] == _FETCHED:
+            beside, fetched = (folder.exists() for folder in _UPSTREAM)
+            if beside and not fetched:
+                pytest.skip(f"{TAKES_NETWORK}: {path}")
             pytest.skip(f"{path} is not here: python3 scripts/fetch_upstream.py")
         pytest.skip(f"{NOT_PUBLIC}: {path}")
 

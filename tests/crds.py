@@ -35,16 +35,19 @@ TRAINJOBS = {
 
 
 def path_of(body: Any, trainer: str = "2.3") -> str | None:
-    """Where the definition of an object's kind is; Kubernetes' own kinds have none.
-
-    That of a RayJob is None as well where it was not fetched: other kinds stand beside one in tests
-    of all targets, and `test_manifests` names what it does not hold against its definition.
-    """
+    """Where the definition of an object's kind is; Kubernetes' own kinds have none."""
     if body.get("kind") == "TrainJob":
         return TRAINJOBS[trainer]
-    if body.get("kind") == "RayJob" and not (_FETCHED / CRDS["RayJob"]).exists():
-        return None
     return CRDS.get(body.get("kind")) or PARTS.get(body.get("apiVersion"))
+
+
+def at_hand(body: Any, trainer: str = "2.3") -> str | None:
+    """The same, for tests over all targets: None as well for a RayJob whose definition was not
+    fetched, so that the other kinds are held against theirs. `test_manifests` names what is not.
+    """
+    path = path_of(body, trainer)
+    fetched = path != CRDS["RayJob"] or (_FETCHED / path).exists()
+    return path if fetched else None
 
 
 @cache

@@ -82,7 +82,7 @@ def test_the_real_crd_and_every_kubernetes_accept_a_scenario(
     assert body(values)["kind"].lower() == values.get("target", "pytorchjob")
     found = objects(values)
     for item in found:
-        if crd := crds.path_of(item, values.get("trainer", {}).get("version", "2.3")):
+        if crd := crds.at_hand(item, values.get("trainer", {}).get("version", "2.3")):
             assert crds.errors(shared(crd), item) == []
         for minor in minors:
             kind = schema.kind(item["kind"], f"1.{minor}")

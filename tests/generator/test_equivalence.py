@@ -253,7 +253,7 @@ def test_the_real_crds_accept_it_strictly_on_every_target(
 ) -> None:
     for variant, spec in _on_targets(title).items():
         for manifest in spec.manifests:
-            crd = crds.path_of(manifest.body, variant.options.version or "2.3")
+            crd = crds.at_hand(manifest.body, variant.options.version or "2.3")
             assert crd is None or crds.errors(shared(crd), manifest.body) == [], str(variant)
 
 

@@ -67,7 +67,7 @@ def _is_rendered_or_refused(feature: Data, variant: Data, shared: Callable[[str]
         assert any(words not in plain for words in seen), "it is there without being asked for"
     version = yaml.safe_load(variant.options).get("version", "")
     for body in filter(None, yaml.load_all(text, Loader=yaml.CSafeLoader)):
-        crd = crds.path_of(body, version)
+        crd = crds.at_hand(body, version)
         assert crd is None or crds.errors(shared(crd), body) == []
 
 
