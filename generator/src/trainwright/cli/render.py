@@ -24,6 +24,7 @@ from trainwright.cli.common import (
 if TYPE_CHECKING:
     from trainwright.datatypes.finding import Finding
     from trainwright.render.build import Build
+    from trainwright.runs.workspace import Workspace
 
 
 @click.command()
@@ -85,12 +86,13 @@ def render(
             sys.exit(FINDINGS)
         if check_only:
             drift = _say_drift(plan, selections)
-            _say_wiring(context)
+            _say_wiring(context, plan.workspace)
             sys.exit(drift)
         write_files(context.root, plan)
         click.echo(text.summary(plan, "written"), nl=False)
         click.echo(text.outdated(plan), nl=False)
-        _say_wiring(context)
+        wrote = any(environment.changes for environment in plan.environments)
+        _say_wiring(context, None if wrote else plan.workspace)
 
 
 def _replaced(finding: Finding, plan: Build) -> Finding:
@@ -107,8 +109,11 @@ def _replaced(finding: Finding, plan: Build) -> Finding:
     return replace(finding, severity=Severity.WARNING, remedy=remedy)
 
 
-def _say_wiring(context: Context) -> None:
-    """Name wiring without which an engine does not apply what was rendered."""
+def _say_wiring(context: Context, workspace: Workspace | None) -> None:
+    """Name wiring without which an engine does not apply what was rendered.
+
+    `workspace` has what was read already, unless it was written since.
+    """
     from trainwright.datatypes.layout import WIRING
     from trainwright.datatypes.listing import listed
 
@@ -116,7 +121,7 @@ def _say_wiring(context: Context) -> None:
         return
     from trainwright.gitops.wiring import writing
 
-    if stale := writing.stale(context.root):
+    if stale := writing.stale(context.root, workspace):
         command = f"run `trainwright gitops wire --out {WIRING}`"
         click.echo(f"The wiring is not up to date ({listed(stale, 3)}): {command}.", err=True)
 

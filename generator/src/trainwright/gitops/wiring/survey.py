@@ -49,12 +49,15 @@ class LoadedSites:
         return any(finding.severity is Severity.ERROR for finding in self.findings)
 
 
-def load_sites(root: Path, names: tuple[str, ...]) -> LoadedSites:
+def load_sites(
+    root: Path, names: tuple[str, ...], workspace: Workspace | None = None
+) -> LoadedSites:
     """The named environments, or all that a GitOps engine applies.
 
+    `workspace` is the repository as it was read already, if it was.
     Raises SelectionError for a name that is no environment, or that no engine applies.
     """
-    workspace = Workspace(Folder(root))
+    workspace = workspace or Workspace(Folder(root))
     jobs, environments = workspace.survey.jobs, workspace.environments
     if not jobs:
         raise SelectionError(NO_ENVIRONMENT)

@@ -14,6 +14,7 @@ from trainwright.files.filetree import Changes
 from trainwright.gitops.wiring import WIRINGS, customizations
 from trainwright.gitops.wiring.survey import LoadedSites, load_sites
 from trainwright.gitops.wiring.wiring import Site
+from trainwright.runs.workspace import Workspace
 
 _MARK = "# Written by Trainwright from "
 
@@ -101,7 +102,7 @@ def changes(folder: Path, surveyed: LoadedSites) -> Changes:
     return filetree.compare(wanted, there, keep)
 
 
-def stale(root: Path) -> tuple[str, ...]:
+def stale(root: Path, workspace: Workspace | None = None) -> tuple[str, ...]:
     """Return the files of a repository's own folder of wiring that are not as `wire` writes them.
 
     Environments without a folder there may be wired elsewhere; those with errors cannot be.
@@ -109,7 +110,7 @@ def stale(root: Path) -> tuple[str, ...]:
     folder = root / WIRING
     if not folder.is_dir():
         return ()
-    surveyed = load_sites(root, ())
+    surveyed = load_sites(root, (), workspace)
     sites = tuple(site for site in surveyed.sites if (folder / site.environment.name).is_dir())
     if surveyed.failed or not sites:
         return ()
