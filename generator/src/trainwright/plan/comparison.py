@@ -577,8 +577,9 @@ class Comparison(Owner):
         demands += self._left(changes)
         after = demand.total(requested for _, requested in demands)
         before = after - demand.total(change.delta for change in changes)
-        demands_before = self._demands_before(name) if self._has_other_limits(name) else None
-        if demands_before is not None:
+        demands_before = None
+        if self._has_other_limits(name):
+            demands_before = tuple(self._demands_before(name, ()))
             before = demand.total(requested for _, requested in demands_before)
         fits = tuple(self._fits(name, changes, demands, demands_before))
         return EnvironmentPlan(
@@ -605,10 +606,16 @@ class Comparison(Owner):
         )
         return before is not None and after is not None and before != after
 
-    def _demands_before(self, name: str) -> tuple[tuple[Job, Demand], ...]:
-        """Return what each job requests before the merge, at the prices of then."""
-        requests = map(self.before.asking, self.before.survey.jobs.get(name, ()))
-        return tuple((it.job, it.demand) for it in requests if it.job)
+    def _demands_before(
+        self, name: str, unchanged: Collection[JobFile]
+    ) -> Iterator[tuple[Job, Demand]]:
+        """Yield what each job requests before the merge. That of an `unchanged` one is read after
+        it, where it is known already.
+        """
+        for file in self.before.survey.jobs.get(name, ()):
+            asking = (self.after if file in unchanged else self.before).asking(file)
+            if asking.job:
+                yield asking.job, asking.demand
 
     def _fits(
         self,
@@ -624,23 +631,15 @@ class Comparison(Owner):
             yield from fits
             return
         if demands_before is None:
-            demands_before = tuple(self._asked_before(name, changes))
+            there = set(self.after.survey.jobs.get(name, ()))
+            unchanged = there - {change.file for change in changes}
+            demands_before = tuple(self._demands_before(name, unchanged))
         checks = {(it.what, it.unit): it for it in capacity.check_capacity(before, demands_before)}
         for fit in fits:
             if (was := checks.get((fit.what, fit.unit))) is None:
                 yield fit
             else:
                 yield replace(fit, short_before=was.short, has_before=was.has)
-
-    def _asked_before(
-        self, name: str, changes: tuple[JobChange, ...]
-    ) -> Iterator[tuple[Job, Demand]]:
-        changed = {change.file for change in changes}
-        for file in self.before.survey.jobs.get(name, ()):
-            side = self.before if file in changed or not self.after.has(file) else self.after
-            asking = side.asking(file)
-            if asking.job:
-                yield asking.job, asking.demand
 
     @tracked()
     def _objects(self, name: str) -> tuple[ObjectChange, ...]:

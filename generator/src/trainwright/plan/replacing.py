@@ -20,7 +20,7 @@ from trainwright.objects.pods.storage import (
     saves,
     volume_of,
 )
-from trainwright.objects.pods.template import Container, PodTemplate
+from trainwright.objects.pods.template import CHECKPOINT_DIR, Container, PodTemplate
 from trainwright.plan.model import Ending, PlannedRun
 from trainwright.rules.gitops import ended_by, stays_until
 from trainwright.specs.demand import Range
@@ -156,7 +156,7 @@ def _saved_by(container: Container, template: PodTemplate) -> Iterator[Saved]:
         if mount and volume and not _OF_A_POD & volume.keys():
             claim = text(dig(volume, "persistentVolumeClaim", "claimName"))
             name = f"claim {claim}" if claim else f"volume {text(volume.get('name'))}"
-            ours = setting.name == "trainwright_checkpoint_dir"
+            ours = setting.name == CHECKPOINT_DIR.lower()
             yield Saved(
                 setting.value,
                 name,

@@ -22,6 +22,7 @@ from trainwright.kinds import operators
 from trainwright.objects.pods import rank_prediction
 from trainwright.objects.pods.pod import Configs, Pod, Workload
 from trainwright.objects.pods.rank_prediction import Process
+from trainwright.objects.pods.template import CHECKPOINT_DIR
 from trainwright.rehearsal import (
     RehearsalError,
     checkout,
@@ -63,9 +64,6 @@ def missing(name):
         return True
 print(*filter(missing, sys.argv[1:]))
 """
-
-
-_CHECKPOINT_DIR = "TRAINWRIGHT_CHECKPOINT_DIR"  # where checkpoint.volume is mounted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +122,7 @@ class Rehearsal:
 
     def saved_nothing(self) -> bool:
         """Return whether the job has a checkpoint folder, and no file is in it."""
-        named = {process.env.get(_CHECKPOINT_DIR, "") for process in self.staging.processes}
+        named = {process.env.get(CHECKPOINT_DIR, "") for process in self.staging.processes}
         folders = [Path(folder) for folder in named if folder.startswith("/")]
         files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
         return bool(folders) and next(files, None) is None

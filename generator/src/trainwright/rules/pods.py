@@ -28,7 +28,7 @@ from trainwright.objects.pods.storage import (
     variables,
     volume_of,
 )
-from trainwright.objects.pods.template import Container, PodTemplate
+from trainwright.objects.pods.template import CHECKPOINT_DIR, Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
@@ -145,7 +145,6 @@ def host_path_on_several_nodes(subject: Subject) -> Iterator[Hit]:
                     yield Hit(f"{pointer}/hostPath", message, spec=Pointer.of("volumes", name))
 
 
-_CHECKPOINT_DIR = "TRAINWRIGHT_CHECKPOINT_DIR"
 # How the nodes that may be taken away are labelled by those who rent them out.
 _SPOT = {
     "cloud.google.com/gke-spot": "true",
@@ -165,7 +164,7 @@ def spot_without_checkpoints(subject: Subject) -> Iterator[Hit]:
         where = on_spot(subject, template)
         if not where or template.serves:
             continue
-        ours = _CHECKPOINT_DIR in (name for c in template.trains for name in c.variables)
+        ours = CHECKPOINT_DIR in (name for c in template.trains for name in c.variables)
         if not (ours or (subject.job is None and saves(template))):
             yield Hit(f"{template.pointer}/spec", f"{where}, and nothing is saved")
 

@@ -24,7 +24,7 @@ from trainwright.kinds.target import Target, Unsupported
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.objects.pods import code, command, shm
 from trainwright.objects.pods.flags import flag_arguments
-from trainwright.objects.pods.template import ROLE_LABEL
+from trainwright.objects.pods.template import CHECKPOINT_DIR, ROLE_LABEL
 from trainwright.specs.merge import merge
 
 MANAGED_BY = "trainwright"
@@ -287,7 +287,7 @@ def _of_the_runtime(job: Job, name: str) -> Iterator[tuple[str, str]]:
     if checkpoint is None:
         return
     mount = references.mount_path(job, checkpoint.volume)
-    yield "TRAINWRIGHT_CHECKPOINT_DIR", references.checkpoint_folder(job, checkpoint, name)
+    yield CHECKPOINT_DIR, references.checkpoint_folder(job, checkpoint, name)
     if checkpoint.every is not None:
         yield "TRAINWRIGHT_CHECKPOINT_EVERY", str(checkpoint.every)
     if checkpoint.keep is not None:

@@ -12,6 +12,7 @@ from trainwright.specs.upstream import upstream
 
 _KINDS = (KIND.group_kind,)
 _CONTROLLER = EditSource(_KINDS, upstream("kuberay/edits-reach-no-cluster").source)
+_ENDING = EditSource(_KINDS, upstream("kuberay/end-of-a-job").source)
 _TYPES = EditSource(_KINDS, upstream("kuberay/immutable-manager").source)
 _STARTED = (
     "/spec/rayClusterSpec",
@@ -56,12 +57,12 @@ EDITS = (
         "accepted: true deletes the cluster, false makes another one",
         "/spec/suspend",
     ),
-    *EditSource(_KINDS, upstream("kuberay/end-of-a-job").source).read(
+    *_ENDING.read(
         Verdict.IN_PLACE,
         "accepted, and read while it runs: an attempt that is older than its deadline ends at once",
         "/spec/activeDeadlineSeconds",
     ),
-    *EditSource(_KINDS, upstream("kuberay/end-of-a-job").source).read(
+    *_ENDING.read(
         Verdict.IN_PLACE,
         "accepted, and read when an attempt ends",
         "/spec/backoffLimit",
