@@ -22,7 +22,8 @@ Match = Callable[[int, Then], bool]
 
 ANCHORED = ("match", "fullmatch")
 _BOUND = 600  # of a repetition that may be taken for constant
-_LENGTHS = (60, 120, 240)
+_SHORTEST = 30  # letters
+_FEWEST = 5  # words: what begins again at each long one shows with several
 _ENOUGH = 400_000  # steps
 _LINEAR = 2.9  # growth of what is added when the length doubles: 2 is linear, 4 quadratic
 
@@ -379,10 +380,11 @@ def _choices(tree: list[Node]) -> Iterator[list[Node]]:
 
 def _grown(steps: Steps, pump: tuple[str, str, str]) -> float:
     before, word, after = pump
+    fewest = max(_SHORTEST // len(word), _FEWEST)
     counts: list[int] = []
     try:
-        for length in _LENGTHS:
-            counts.append(steps.of(before + word * (length // len(word) + 1) + after))
+        for words in (fewest, 2 * fewest, 4 * fewest):
+            counts.append(steps.of(before + word * words + after))
             if len(counts) == 2 and counts[1] < 2.5 * counts[0]:
                 return 0.0
     except (TooMany, RecursionError):

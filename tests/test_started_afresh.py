@@ -157,7 +157,10 @@ def test_tests_begin_with_the_same_whatever_the_suite_was_started_with(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("start", "first", "second"), AT_ONCE)
+@pytest.mark.parametrize(
+    ("start", "first", "second"),
+    [AT_ONCE[0], *(pytest.param(*each, marks=pytest.mark.nightly) for each in AT_ONCE[1:])],
+)
 def test_a_sample_passes_whatever_the_suite_was_started_with(
     start: str, first: str, second: str
 ) -> None:

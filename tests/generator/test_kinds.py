@@ -341,7 +341,12 @@ OTHER_TESTS = (
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("jobset", "jobset"), ("trainingjob", "trainingjob lattice custom-image")],
+    [
+        ("jobset", "jobset"),
+        pytest.param(
+            "trainingjob", "trainingjob lattice custom-image", marks=pytest.mark.nightly
+        ),
+    ],
 )
 def test_tests_of_the_others_pass_without_it(name: str, words: str, tmp_path: Path) -> None:
     here = Path(__file__).parent

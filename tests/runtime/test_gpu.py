@@ -18,6 +18,7 @@ from trainwright_runtime.checkpoint import Checkpoints  # noqa: E402
 ROOT = Path(__file__).parents[2]
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason=TAKES_GPU)
 DEVICES = ["cpu", pytest.param("cuda", marks=GPU)]
+TABLES = [pytest.param("cpu", marks=pytest.mark.nightly), DEVICES[1]]
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("device", TABLES)
 def test_the_benchmark_prints_its_table(device: str, gpu: ModuleType, tmp_path: Path) -> None:
     """Its exit code is 0 where losses with kills are those without."""
     epochs = gpu.SCALES[device].epochs

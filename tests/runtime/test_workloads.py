@@ -170,6 +170,7 @@ def test_an_epoch_goes_on_with_as_many_ranks_as_there_are(ranks: tuple[int, int]
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_bert_learns_in_two_processes_goes_on_and_is_read_as_a_published_one(
     tmp_path: Path,
