@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Iterator
 
 import click
@@ -44,6 +46,13 @@ def test_manifests_have_a_verb_of_their_own(repository: Repository) -> None:
     done = repository.run("check", "deploy/job.yaml")
     assert done.exit_code == 2
     assert "`trainwright validate deploy/job.yaml`" in done.stderr
+
+
+def test_the_command_of_a_report_can_be_pasted(repository: Repository) -> None:
+    (repository.root / "deploy of today.yaml").write_text("kind: ConfigMap\napiVersion: v1\n")
+    command = ("validate", "deploy of today.yaml", "--kubernetes-version", "1.34")
+    found = json.loads(repository.run(*command, "-o", "json").stdout)
+    assert shlex.split(found["command"]) == ["trainwright", *command]
 
 
 def test_nothing_is_invented() -> None:

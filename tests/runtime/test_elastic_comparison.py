@@ -216,6 +216,8 @@ def test_what_the_environment_sets() -> None:
         Policy.of({"TRAINWRIGHT_COMPARE_EVERY": "1e3"})
     with pytest.raises(EnvironmentMistake, match="is '-1', expected how many slow workers"):
         Policy.of({"TRAINWRIGHT_REPLACE_SLOW": "-1"})
+    with pytest.raises(EnvironmentMistake, match="is 'two', expected a number of replicas"):
+        Policy.of({"TRAINWRIGHT_MIN_REPLICAS": "two"})
     with pytest.raises(EnvironmentMistake, match="expected 0, or TRAINWRIGHT_COMPARE_EVERY"):
         Policy.of({"TRAINWRIGHT_REPLACE_SLOW": "1"})
 

@@ -81,6 +81,38 @@ def test_what_was_short_before_is_no_headline() -> None:
     assert headline.verdict(review([change("a")], [worse])).endswith("lacks 4 more GPUs")
 
 
+def test_an_exceeded_limit_is_counted_where_its_name_has_no_room() -> None:
+    pool = CapacityCheck(what=f"pool {'h' * 60}", unit="GPUs", need=20, most=20, has=8)
+    line = headline.verdict(review([change("a")], [pool]))
+    assert line.endswith(" · 1 limit exceeded")
+    assert len(line) <= headline.LIMIT
+
+
+def test_a_budget_is_money() -> None:
+    cost = CapacityCheck(what="budget", unit="EUR", need=85517.2, most=85517.2, has=40000)
+    assert headline.verdict(review([change("a")], [cost])).endswith("budget exceeded by €45,517")
+    assert words.fitting(cost) == "€85,517 of €40,000: €45,517 too much"
+    hours = CapacityCheck(what="budget", unit="GPU-hours", need=24960, most=24960, has=12000)
+    assert words.fitting(hours) == "24,960 of 12,000 GPU-hours: 12,960 too few"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown", "priced"),
+    [
+        (0.004, 0.004, "0", "$0"),
+        (-0.004, 0.004, "0", "$0"),
+        (0.3, 0.1 + 0.2, "+0.3", "+$0.30"),
+        (-2.5, 1234.5, "-2.5 to +1,234.5", "-$2.50 to +$1,234"),
+        (99.999, 99.999, "+100", "+$100"),
+    ],
+)
+def test_what_is_shown_alike_is_shown_once(
+    low: float, high: float, shown: str, priced: str
+) -> None:
+    assert words.span(Range(low, high), sign=True) == shown
+    assert words.money(Range(low, high), "USD", sign=True) == priced
+
+
 def test_the_line_is_short_whatever_happens() -> None:
     actions = [action for action in Action if action is not Action.UNCHANGED]
     many = [change(f"{action.name}-{n}", action) for action in actions for n in range(1200)]

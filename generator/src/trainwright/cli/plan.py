@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -88,7 +89,7 @@ def plan(  # noqa: PLR0913 - an option each
         words += ["--crds", str(crds)] if crds else []
         style = Style(
             against=against,
-            command=" ".join(words),
+            command=shlex.join(words),
             link=github_link() if link is None else link.rstrip("/"),
             marker=" ".join(("trainwright-plan", *selections)),
             paint=context.paint,

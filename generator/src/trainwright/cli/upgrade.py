@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def upgrade(
         named = (("--from", before), ("--to", after), ("--chart", chart))
         words = ["trainwright", "admin", "upgrade", *selections]
         words += [word for option, path in named if path for word in (option, str(path))]
-        style = Style(command=" ".join(words), paint=context.paint, differing=context.differing)
+        style = Style(command=shlex.join(words), paint=context.paint, differing=context.differing)
         click.echo(
             written("plan.upgrade", output, comparison, style), nl=False, color=context.color
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -70,13 +71,15 @@ def validate(  # noqa: PLR0913 - an option each
         from trainwright import reports  # not before: processes that were forked have no use for it
 
         settings = {"env": env, "crds": crds, "against": against, "kubernetes-version": kubernetes}
-        words = [f"--{name} {value}" for name, value in settings.items() if value]
+        words = [
+            word for name, value in settings.items() if value for word in (f"--{name}", str(value))
+        ]
         text = reports.write(
             checked.findings,
             checked.sources,
             output,
             checked=checked.files,
-            command=" ".join(("trainwright validate", *paths, *words)),
+            command=shlex.join(("trainwright", "validate", *map(str, paths), *words)),
             color=context.color,
             noun="file",
         )

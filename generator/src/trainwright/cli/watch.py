@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext
@@ -44,7 +45,7 @@ def findings(context: Context, selections: tuple[str, ...], output: str) -> None
             {file: session.lines(file) for file in {finding.place.file for finding in selected}},
             output,
             checked=tuple(str(job) for job in session.jobs() if chosen is None or chosen(str(job))),
-            command=" ".join(("trainwright", "check", *selections)),
+            command=shlex.join(("trainwright", "check", *selections)),
             color=context.color,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,6 +85,6 @@ def _report(context: Context, surveyed: LoadedSites, environments: tuple[str, ..
         surveyed.lines,
         "text",
         checked=tuple(str(job) for jobs in surveyed.jobs.values() for job in jobs),
-        command=" ".join(("trainwright", "gitops", "wire", *environments)),
+        command=shlex.join(("trainwright", "gitops", "wire", *environments)),
         color=context.color,
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile, environment_files
-from trainwright.plan.revision import Revision, SpecText, listed
+from trainwright.plan.revision import Revision, SpecText
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.specs import files, ledger
 
@@ -47,7 +47,7 @@ def relisted(before: Revision, after: Revision, changed: frozenset[str]) -> froz
     for environment in {*before.survey.jobs, *after.survey.jobs}:
         folders = [side.folder(environment) for side in (before, after)]
         if f"{folders[0].path}/{KUSTOMIZATION_FILE}" in changed:
-            old, new = map(listed, folders)
+            old, new = (folder.applied() for folder in folders)
             job_files |= {JobFile(environment, path.partition("/")[0]) for path in old ^ new}
     return frozenset(job_files)
 

@@ -39,11 +39,12 @@ def verdict(review: Plan) -> str:
     """Return a line of at most 100 characters: riskiest first, the rest as a count."""
     forged = len({finding.place.file for finding in review.underived})
     first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
-    rest = list(_rest(review))
+    rests = [list(_rest(review, brief=brief)) for brief in (False, True)]
     levels = _actions(review) or ["no job changes" if review.changing else ""]
     lines = (
         _line(first, actions, rest[:kept])
-        for kept in range(len(rest), -1, -1)
+        for kept in range(len(rests[0]), -1, -1)
+        for rest in rests
         for actions in levels
     )
     return next((line for line in lines if len(line) <= LIMIT), _line(first, levels[-1], []))
@@ -79,8 +80,11 @@ def _jobs(action: Action, changes: list[JobChange]) -> str:
     return plural(len(changes), "running job" if action in _ENDING and active else "job")
 
 
-def _rest(review: Plan) -> Iterator[str]:
-    """Yield clauses on lost progress, old runs that go on, requests, limits, errors and objects."""
+def _rest(review: Plan, *, brief: bool) -> Iterator[str]:
+    """Yield clauses on lost progress, old runs that go on, requests, limits, errors and objects.
+
+    With `brief`, a limit that is exceeded is a count, as several always are.
+    """
     if lost := sum(change.loses for change in review.changes):
         yield f"{plural(lost, 'job')} {'loses its' if lost == 1 else 'lose their'} progress"
     ends = [change.ending for change in review.changes if change.action is Action.NEW_RUN]
@@ -88,15 +92,15 @@ def _rest(review: Plan) -> Iterator[str]:
         yield f"{plural(stay, 'old run')} {'keeps' if stay == 1 else 'keep'} running"
     yield from _requested(review)
     short = [
-        f"{environment.name} {fit.what} lacks {words.number(fit.short - fit.short_before)}"
-        f"{' more' if fit.short_before else ''} {_unit(fit)}"
+        f"{environment.name} {fit.what} {_exceeded(fit)}"
         for environment in review.changing
         for fit in environment.fits
         if fit.is_worse
     ]
-    if len(short) > 1:
-        yield f"{len(short):,} limits exceeded"
-    yield from short if len(short) == 1 else ()
+    if len(short) == 1 and not brief:
+        yield short[0]
+    elif short:
+        yield f"{plural(len(short), 'limit')} exceeded"
     errors = sum(finding.severity is Severity.ERROR for finding in review.findings)
     if errors:
         yield plural(errors, "error")
@@ -104,8 +108,12 @@ def _rest(review: Plan) -> Iterator[str]:
         yield words.objects(review)
 
 
-def _unit(fit: CapacityCheck) -> str:
-    return fit.unit.removesuffix("s") if fit.short - fit.short_before == 1 else fit.unit
+def _exceeded(fit: CapacityCheck) -> str:
+    more = fit.short - fit.short_before
+    amount = f"{words.amount(fit, more)}{' more' if fit.short_before else ''}"
+    if fit.is_money:
+        return f"exceeded by {amount}"
+    return f"lacks {amount} {fit.unit.removesuffix('s') if more == 1 else fit.unit}"
 
 
 def _requested(review: Plan) -> Iterator[str]:

@@ -17,7 +17,6 @@ from trainwright.plan.model import PlannedRun
 from trainwright.render import batch
 from trainwright.render.job import Rendered
 from trainwright.runs.decision import Step
-from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import RECORD_FILE, VALUES_FILE
 from trainwright.runs.workspace import ResolvedJob, Workspace
 from trainwright.specs.demand import NOTHING
@@ -81,7 +80,7 @@ class Revision(Workspace):
         texts = {}
         for entry in self.rendered_tree.entries(inside) if self._is_folder(inside) else ():
             name = entry.name
-            applied = f"{file.name}/{name}" in listed(folder) or not NAMED[target].plural
+            applied = f"{file.name}/{name}" in folder.applied() or not NAMED[target].plural
             if entry.kind == "file" and name != RECORD_FILE and (applied or name == VALUES_FILE):
                 with suppress(OSError):  # too large: a finding
                     raw = self.rendered_tree.read(f"{inside}/{name}")
@@ -185,11 +184,6 @@ class Revision(Workspace):
 
 def _is_same_pair(first: tuple[object, ...] | None, second: tuple[object, ...] | None) -> bool:
     return len(first or ()) == len(second or ()) and all(map(is_, first or (), second or ()))
-
-
-def listed(folder: RenderedFolder) -> frozenset[str]:
-    """Return the files that a folder's list of manifests names, one on each line."""
-    return frozenset(line.strip(" ,-\"'") for line in folder.listed.splitlines())
 
 
 def _files(run: PlannedRun | None) -> Mapping[str, str]:

@@ -69,18 +69,24 @@ def number(value: float) -> str:
 
 def span(value: Range, *, sign: bool = False) -> str:
     """Return a range as one number, or as its two ends; with plus signs if `sign`."""
-    ends = sorted({value.low, value.high})
-    return " to ".join(f"{'+' if sign and end > 0 else ''}{number(end)}" for end in ends)
+    shown = (f"{'+' if sign and round(end, 2) > 0 else ''}{number(end)}" for end in _ends(value))
+    return " to ".join(dict.fromkeys(shown))
+
+
+def _ends(value: Range) -> tuple[float, float]:
+    return min(value.low, value.high), max(value.low, value.high)
 
 
 def money(value: Range, currency: str, *, sign: bool = False) -> str:
     """An amount as people write it: "$335", "€12.50", "CHF 1,200"."""
     symbol = _SYMBOLS.get(currency, f"{currency} ")
-    return " to ".join(
-        f"{'-' if end < 0 else '+' if sign and end > 0 else ''}{symbol}"
-        f"{f'{abs(end):,.0f}' if abs(end) >= _WHOLE or end == int(end) else f'{abs(end):,.2f}'}"
-        for end in sorted({value.low, value.high})
-    )
+    shown = []
+    for end in _ends(value):
+        amount = round(end, 2 if abs(end) < _WHOLE else 0)
+        mark = "-" if amount < 0 else "+" if sign and amount > 0 else ""
+        digits = 0 if amount == int(amount) else 2
+        shown.append(f"{mark}{symbol}{abs(amount):,.{digits}f}")
+    return " to ".join(dict.fromkeys(shown))
 
 
 def asked(demand: Demand, currency: str, *, sign: bool = False) -> Iterator[str]:
@@ -108,9 +114,10 @@ def signed(demand: Demand, currency: str) -> str:
 
 def fitting(fit: CapacityCheck) -> str:
     """Return the need, the capacity, and whether it fits."""
-    need = span(Range(fit.need, fit.most))
+    need = amount(fit, fit.need, fit.most)
+    unit = "" if fit.is_money else f" {fit.unit}"
     unknown = f" and {fit.unknown} of unknown length" if fit.unknown else ""
-    message = f"{need} of {number(fit.has)} {fit.unit}{unknown}"
+    message = f"{need} of {amount(fit, fit.has)}{unit}{unknown}"
     if fit.short:
         return f"{message}{short(fit)}"
     if fit.most > fit.has:
@@ -122,8 +129,14 @@ def short(fit: CapacityCheck | None) -> str:
     """Return how much is missing, as a suffix to what there is; empty if everything fits."""
     if not fit or not fit.short:
         return ""
-    before = f" ({number(fit.short_before)} before)" if fit.short_before else ""
-    return f": {number(fit.short)} too few{before}"
+    before = f" ({amount(fit, fit.short_before)} before)" if fit.short_before else ""
+    return f": {amount(fit, fit.short)} {'too much' if fit.is_money else 'too few'}{before}"
+
+
+def amount(fit: CapacityCheck, low: float, high: float | None = None) -> str:
+    """Return an amount, or a range, of what a limit limits: "8", "$335", "2 to 4"."""
+    both = Range(low, low if high is None else high)
+    return money(both, fit.unit) if fit.is_money else span(both)
 
 
 def bar(fit: CapacityCheck) -> Data:

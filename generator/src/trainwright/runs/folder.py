@@ -146,3 +146,8 @@ class RenderedFolder(Owner):
         except OSError:
             return ""
         return raw.replace(b"\r\n", b"\n").decode(errors="replace")
+
+    @tracked()
+    def applied(self) -> frozenset[str]:
+        """Return the files that the list of manifests names, one on each line."""
+        return frozenset(line.strip(" ,-\"'") for line in self.listed.splitlines())

@@ -76,6 +76,11 @@ class CapacityCheck:
     has_before: float | None = None
 
     @property
+    def is_money(self) -> bool:
+        """Whether the unit is a currency, by its ISO 4217 code."""
+        return self.unit.isupper()
+
+    @property
     def short(self) -> float:
         """How much is missing when all jobs run with the least they ask for."""
         return max(0.0, self.need - self.has)

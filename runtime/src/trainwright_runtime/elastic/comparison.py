@@ -94,12 +94,12 @@ class Policy:
         replaced = _number(environ, REPLACE_SLOW, "how many slow workers may leave, 0 for none")
         if replaced and not every:
             raise EnvironmentMistake(REPLACE_SLOW, str(replaced), f"0, or {EVERY} beside it")
-        least = int(environ.get("TRAINWRIGHT_MIN_REPLICAS", "1"))
+        least = _number(environ, "TRAINWRIGHT_MIN_REPLICAS", "a number of replicas", default="1")
         return cls(every=every, replaced=replaced, least=least)
 
 
-def _number(environ: Mapping[str, str], name: str, expected: str) -> int:
-    text = environ.get(name) or "0"
+def _number(environ: Mapping[str, str], name: str, expected: str, default: str = "0") -> int:
+    text = environ.get(name) or default
     if not text.isdecimal():
         raise EnvironmentMistake(name, text, expected)
     return int(text)
