@@ -343,9 +343,7 @@ OTHER_TESTS = (
     ("name", "words"),
     [
         ("jobset", "jobset"),
-        pytest.param(
-            "trainingjob", "trainingjob lattice custom-image", marks=pytest.mark.nightly
-        ),
+        pytest.param("trainingjob", "trainingjob lattice custom-image", marks=pytest.mark.nightly),
     ],
 )
 def test_tests_of_the_others_pass_without_it(name: str, words: str, tmp_path: Path) -> None:
