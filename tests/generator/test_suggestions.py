@@ -51,8 +51,8 @@ def test_manifests_have_a_verb_of_their_own(repository: Repository) -> None:
 def test_the_command_of_a_report_can_be_pasted(repository: Repository) -> None:
     (repository.root / "deploy of today.yaml").write_text("kind: ConfigMap\napiVersion: v1\n")
     command = ("validate", "deploy of today.yaml", "--kubernetes-version", "1.34")
-    found = json.loads(repository.run(*command, "-o", "json").stdout)
-    assert shlex.split(found["command"]) == ["trainwright", *command]
+    report = json.loads(repository.run(*command, "-o", "json").stdout)["report"]
+    assert shlex.split(report["command"]) == ["trainwright", *command]
 
 
 def test_nothing_is_invented() -> None:
