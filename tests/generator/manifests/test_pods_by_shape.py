@@ -97,3 +97,10 @@ def test_pods_that_serve_are_only_what_a_server_takes() -> None:
 )
 def test_what_has_not_the_shape_of_a_pod_is_none(spec: Data) -> None:
     assert found("example.com/v1", "Thing", spec) == []
+
+
+def test_pods_whose_image_a_chart_left_empty_are_looked_at_as_well() -> None:
+    container = {"name": "w", "image": "", "resources": {"limits": {"nvidia.com/gpu": 8}}}
+    spec = {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": [container]}}}}
+    hits = found("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec)
+    assert "TW702" in {rule for rule, _ in hits}

@@ -137,6 +137,11 @@ class Subject(ObjectBody):
         """How many pods there are at most."""
         return sum(template.replicas for template in self.templates)
 
+    @cached_property
+    def ranks(self) -> int:
+        """How many pods train together at most: those of one group of a LeaderWorkerSet."""
+        return sum(template.ranks for template in self.templates)
+
     def job_of(self, template: PodTemplate) -> Job | None:
         """The job, or the role of it, that the pods of a template are of."""
         roles = self.job.roles if self.job else ()

@@ -11,30 +11,40 @@ from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.quantity import count
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.objects.pods.launching import launches
-from trainwright.objects.pods.storage import settings
+from trainwright.objects.pods.launching import launches, starts_elsewhere
+from trainwright.objects.pods.storage import settings, words
 from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.pods import on_spot
 
 _JOBS = tuple(kind.group_kind for kind in SERVED.values() if kind.immutable_template)
-_REPLICAS = GroupKind("apps", "StatefulSet")
+# Kinds of others whose pods are created one by one, unless a scheduler or a queue knows of gangs.
+_OTHERS = (
+    GroupKind("apps", "StatefulSet"),
+    GroupKind("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+    *(GroupKind("kubeflow.org", f"{name}Job") for name in ("MPI", "TF", "JAX", "Paddle")),
+)
 _GANGS = (
     *("scheduling.k8s.io/group-name", "scheduling.x-k8s.io/pod-group"),
     *("scheduling.volcano.sh/queue-name", "kai.scheduler/queue"),
 )
 
 
-@warning("TW756", kinds=(*TRAINING, _REPLICAS), spec=Pointer("/queue"))
+@warning("TW756", kinds=(*TRAINING, *_OTHERS), spec=Pointer("/queue"))
 def several_nodes_without_gang(subject: Subject) -> Iterator[Hit]:
     ours_without_queues = subject.job is not None and subject.environment.queueing == "none"
-    if ours_without_queues or subject.pods < 2 or _is_gang(subject):
+    if ours_without_queues or subject.ranks < 2 or _is_gang(subject):
         return
     ranks = [t for t in subject.templates if t.accelerators and not t.partial]
-    if any(launches(c.started) for template in ranks for c in template.trains):
-        message = f"{subject.pods} pods with accelerators, in no queue and no gang"
+    pods = sum(template.ranks for template in ranks)
+    if pods > 1 and any(_starts_ranks(c) for t in subject.templates for c in t.trains):
+        message = f"{pods} pods with accelerators, in no queue and no gang"
         yield Hit(f"{ranks[0].pointer}/spec", message)
+
+
+def _starts_ranks(container: Container) -> bool:
+    return launches(container.started) or starts_elsewhere(container.started)
 
 
 def _is_gang(subject: Subject) -> bool:
@@ -59,10 +69,12 @@ def _is_gang(subject: Subject) -> bool:
 _PARTS = ("labels", "annotations")
 _ENDLESS = re.compile(
     r"(?:^|\s)(?:sleep\s+(?:inf|infinity|\d{6,})|tail\s+-[fF]|tensorboard|fluent-?bit|fluentd"
-    r"|node_exporter|dcgm-exporter|cloud[_-]sql[_-]proxy|nginx|while\s+(?:true|:)|jupyter|watch"
+    r"|node_exporter|dcgm-exporter|cloud[_-]sql[_-]proxy|nginx|jupyter|watch"
     r"|nvidia-smi\s.{0,80}?-(?:l|-loop\S*)|nvidia-smi\s+dmon|dcgmi\s+dmon|http\.server)(?=\s|;|=|$)"
 )
-_LOOP = re.compile(r"while\s+(?:true|:)(?=\s|;)")
+_LOOP = re.compile(
+    r"\bwhile\s+(?:true|:|\[\s*1\s*\]|sleep\s+[^\s;]+)(?=\s|;)|\buntil\s+false(?=\s|;)|for\s*\(\(\s*;\s*;\s*\)\)"
+)
 _LEAVES = re.compile(r"\b(?:break|exit|return)\b")
 _SERVICES = re.compile(
     r"(?:^|/)(?:fluent-?bit|fluentd|tensorboard|dcgm-exporter|node-exporter|promtail|vector"
@@ -89,10 +101,11 @@ def _trainer(template: PodTemplate) -> Container | None:
 def _is_endless(container: Container) -> bool:
     line = " ".join(container.command_line)
     loop = _LOOP.search(line)
-    if "--pid" in line or (loop and _LEAVES.search(line, loop.end())):
+    ended = "--pid" in line or "quitquitquit" in line  # which proxies have to be ended by
+    if ended or (loop and _LEAVES.search(line, loop.end())):
         return False
-    served = not container.command_line and _SERVICES.search(container.image)
-    return bool(_ENDLESS.search(line) or served)
+    served = not container.body.get("command") and _SERVICES.search(container.image)
+    return bool(loop or served or _ENDLESS.search(line))
 
 
 @warning("TW763", kinds=_JOBS, spec=Pointer("/retries"))
@@ -158,7 +171,7 @@ _WRAPPED = re.compile(r"(?:^|[\s;&|/])timeout\s{1,9}(?:-\S{1,30}\s{1,9}){0,4}(\d
 def deadline_before_flags(subject: Subject) -> Iterator[Hit]:
     for template, deadline in _deadlines(subject):
         for container in template.trains:
-            for limit in _WRAPPED.findall(" ".join(container.started)):
+            for limit in _WRAPPED.findall(" ".join(words(container))):
                 if _seconds(limit, "s") > deadline:
                     message = f"timeout {limit} is after the deadline of {deadline} seconds"
                     yield Hit(container.pointer, message)

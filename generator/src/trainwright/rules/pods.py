@@ -222,7 +222,7 @@ def _alone(subject: Subject) -> Iterator[Hit]:
     or at a loopback address.
     """
     ranks = [t for t in subject.templates if any(map(_starts_ranks, t.trains))]
-    pods = sum(template.replicas for template in ranks)
+    pods = sum(template.ranks for template in ranks)
     for container in (c for template in ranks for c in template.trains if pods > 1):
         if not _is_rank(subject, container):
             continue  # each pod of an array has a work of its own

@@ -273,14 +273,19 @@ _TOKENS = frozenset(
     ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_TOKEN", "HUGGINGFACEHUB_API_TOKEN")
     + ("HF_TOKEN_PATH", "HF_ENDPOINT")
 )
+# What gives a token otherwise: a login, or the option of a program.
+_LOGIN = re.compile(
+    r"huggingface-cli\s{1,9}login|hf\s{1,9}auth\s{1,9}login|--(?:hf[-_])?token(?=[=\s])|\bhf_token="
+)
 
 
 @warning("TW765", about=_GATED_PARTS, spec=Pointer("/secrets"), per_pod=True)
 def gated_model_without_token(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.containers:
-            given = _TOKENS & container.variables.keys() or container.env_from
-            open_model = given or _is_offline(container) or template.partial
+            given = _TOKENS & variables(container).keys() or container.env_from
+            known = given or _LOGIN.search(" ".join(container.started))
+            open_model = known or _is_offline(container) or template.partial
             for at, what, model in () if open_model else _gated(container):
                 yield Hit(at, f"{what} is {model}, which is gated: no HF_TOKEN")
     for at, model in _initialized(subject):

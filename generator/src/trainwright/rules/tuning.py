@@ -12,7 +12,7 @@ from trainwright.datatypes.data import dig, sequence, text
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count, read
 from trainwright.objects.pods.launching import options, torchruns
-from trainwright.objects.pods.storage import Setting, arguments, variables, written
+from trainwright.objects.pods.storage import Setting, arguments, variables, words, written
 from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -180,6 +180,10 @@ def _processes(template: PodTemplate, container: Container) -> int:
 
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+# Workers in a configuration that are actors or environments, and no processes of a data loader.
+_ACTORS = re.compile(
+    r"(?:^|[._])(?:ray|rollout|rollouts|cluster|scaling|scaling_config|env|envs)\."
+)
 # Names that mean loader workers as variables, too: the workers of NUM_WORKERS may be nodes.
 _LOADING = tuple(name for name in _WORKERS if "data" in name or "loader" in name)
 
@@ -199,6 +203,8 @@ def _per_process(container: Container) -> Iterator[tuple[str, int]]:
 
 def _counts_workers(option: Setting, names: Collection[str]) -> bool:
     """Whether an option is a data loader's, also if given to Hydra: data.num_workers=8."""
+    if _ACTORS.search(option.shown.lstrip("-+")):
+        return False
     last = option.shown.rpartition(".")[2].lstrip("-").replace("-", "_")
     return option.name in names or last in names
 
@@ -207,7 +213,7 @@ def _counts_workers(option: Setting, names: Collection[str]) -> bool:
 def deprecated_launcher(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
-            if re.search(r"torch\.distributed\.launch(?=\s|$)", " ".join(container.started)):
+            if "torch.distributed.launch" in words(container):
                 yield Hit(container.pointer, "torch.distributed.launch is deprecated")
 
 
@@ -260,7 +266,7 @@ def debugging_left_on(subject: Subject) -> Iterator[Hit]:
             for option in arguments(container):
                 if option.name in _ANOMALY and option.value.lower() not in ("false", "0", "no"):
                     yield Hit(container.pointer, f"{option.shown} checks every gradient")
-            if debugger := _DEBUGGER.search(" ".join(container.started)):
+            if debugger := _DEBUGGER.search(" ".join(words(container))):
                 yield Hit(container.pointer, f"{debugger[1]} runs the training")
 
 

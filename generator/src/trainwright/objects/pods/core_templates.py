@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from trainwright.datatypes.data import Data, amount, dig, mapping, mappings
 from trainwright.datatypes.groupkind import GroupKind
@@ -38,17 +39,20 @@ def core_templates(manifest: Manifest) -> Iterator[PodTemplate]:
             at, body, "", replicas, replaced, claimed=claim_names(claims), foreign=True
         )
     elif manifest.group_kind.group not in _WITHOUT_PODS:
-        yield from _shaped(manifest.spec, Pointer("/spec"), 1)
+        grouped = manifest.group_kind.kind == "LeaderWorkerSet"
+        groups = amount(manifest.spec.get("replicas")) if grouped else 1
+        for template in _shaped(manifest.spec, Pointer("/spec"), 1):
+            yield replace(template, groups=groups) if grouped else template
 
 
 def _shaped(value: Data, at: Pointer, replicas: int) -> Iterator[PodTemplate]:
-    """Yield whatever has a spec of named containers with images: MPIJobs, RayClusters."""
+    """Yield whatever has a spec of named containers with images, or empty ones: MPIJobs."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _shaped(item, at / index, replicas)
     elif isinstance(value, dict):
         containers = mappings(dig(value, "spec", "containers"))
-        if containers and all(c.get("name") and c.get("image") for c in containers):
+        if containers and all(c.get("name") and "image" in c for c in containers):
             yield PodTemplate(at, value, replicas=replicas, foreign=True)
             return
         beside = amount(value.get("replicas"), replicas)

@@ -95,8 +95,18 @@ def addresses(container: Container) -> list[str]:
 
 
 def is_training(template: PodTemplate) -> bool:
-    """Whether pods appear to train: they request accelerators or start a launcher."""
-    return bool(template.accelerators) or any(launches(c.started) for c in template.trains)
+    """Whether pods appear to train: they request accelerators, or start ranks, also elsewhere."""
+    return bool(template.accelerators) or any(
+        launches(c.started) or starts_elsewhere(c.started) for c in template.trains
+    )
+
+
+_MPI = frozenset({"mpirun", "mpiexec", "mpiexec.hydra", "horovodrun"})
+
+
+def starts_elsewhere(words: tuple[str, ...]) -> bool:
+    """Whether a command line, or the script in it, starts ranks in other pods, as mpirun does."""
+    return any(_name(part) in _MPI for word in words for part in word.split())
 
 
 def trains_together(template: PodTemplate) -> bool:

@@ -158,7 +158,8 @@ class PodTemplate(ObjectBody):
     template is of a kind whose pods may train or serve: what they do tells. `processes` is how
     many processes torchrun starts if its command line does not say, and `processes_at` where the
     object itself says so. `configs` are the data of ConfigMaps by name, and `entrypoint` is a
-    command that the object starts in the pods. `host` is the network name of its pods, if that is
+    command that the object starts in the pods. `groups` is how many trainings the pods are of, such
+    as the groups of a LeaderWorkerSet. `host` is the network name of its pods, if that is
     not made of the object's name and the role.
     """
 
@@ -176,6 +177,12 @@ class PodTemplate(ObjectBody):
     configs: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)
     entrypoint: str = ""
     host: str = ""
+    groups: int = 1
+
+    @property
+    def ranks(self) -> int:
+        """How many of the pods train together."""
+        return self.replicas // (self.groups or 1)
 
     def alike(self, other: PodTemplate) -> bool:
         """Whether the pods are the same apart from their number and what the object calls them."""
