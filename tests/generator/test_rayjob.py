@@ -18,6 +18,7 @@ from repository import Repository
 from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import operators
 from trainwright.kinds.rayjob import entrypoint
+from trainwright.kinds.rayjob.status import STATUS
 from trainwright.objects.pods import rank_prediction
 from trainwright.objects.pods.pod import ManifestError, expand
 
@@ -240,3 +241,22 @@ name: a
 image: {repository: registry.example.com/rl, tag: "1.0"}
 resources: {cpu: "1", memory: 1Gi}
 """
+
+
+_HEAD = {"type": "HeadPodReady"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "ready"),
+    [
+        ({}, 0),
+        ({"head": {"podIP": "10.0.0.1"}}, 1),  # KubeRay 1.2 has no conditions
+        ({"head": {"podIP": "10.0.0.1"}, "conditions": [_HEAD | {"status": "False"}]}, 0),
+        ({"conditions": [_HEAD | {"status": "True"}], "readyWorkerReplicas": 1}, 2),
+        ({"state": "ready", "readyWorkerReplicas": 2}, 3),
+    ],
+)
+def test_how_many_nodes_are_ready(cluster: dict[str, Any], ready: int) -> None:
+    status = {"jobDeploymentStatus": "Initializing", "rayClusterStatus": cluster}
+    body = {"apiVersion": "ray.io/v1", "kind": "RayJob", "spec": {}, "status": status}
+    assert STATUS.state_of(body).ready == ready

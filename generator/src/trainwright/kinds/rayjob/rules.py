@@ -89,12 +89,17 @@ def _sizes(cluster: Mapping[str, Data]) -> Iterator[Hit]:
             yield Hit(at, f"minReplicas {low} is more than maxReplicas {high}")
 
 
+_ENDS = ("onSuccess", "onFailure")
+
+
 @warning("TW812")
 def ray_cluster_outlives_job(subject: Subject) -> Iterator[Hit]:
     spec = subject.spec
     strategy = mapping(spec.get("deletionStrategy"))
-    policies = {text(dig(strategy, end, "policy")) for end in ("onSuccess", "onFailure")}
-    deleted = strategy.get("deletionRules") or policies <= {"DeleteCluster", "DeleteSelf"}
+    policies = {text(dig(strategy, end, "policy")) for end in _ENDS}
+    ends = {"DeleteCluster", "DeleteSelf"}
+    before = text(spec.get("deletionPolicy")) in ends  # until KubeRay 1.4
+    deleted = strategy.get("deletionRules") or policies <= ends or before
     if spec.get("rayClusterSpec") and not spec.get("shutdownAfterJobFinishes") and not deleted:
         yield Hit("/spec", "its cluster stays when the program has ended")
 
@@ -118,14 +123,15 @@ def rayjob_not_queueable(subject: Subject) -> Iterator[Hit]:
 
 @warning("TW814")
 def rayjob_deletes_itself(subject: Subject) -> Iterator[Hit]:
-    strategy = mapping(subject.spec.get("deletionStrategy"))
-    policies = {Pointer.of("onSuccess", "policy"): dig(strategy, "onSuccess", "policy")}
-    policies[Pointer.of("onFailure", "policy")] = dig(strategy, "onFailure", "policy")
+    spec, at = subject.spec, Pointer("/spec/deletionStrategy")
+    strategy = mapping(spec.get("deletionStrategy"))
+    policies = {at / end / "policy": dig(strategy, end, "policy") for end in _ENDS}
+    policies[Pointer("/spec/deletionPolicy")] = spec.get("deletionPolicy")  # until KubeRay 1.4
     for index, rule in enumerate(mappings(strategy.get("deletionRules"))):
-        policies[Pointer.of("deletionRules", index, "policy")] = rule.get("policy")
+        policies[at / "deletionRules" / index / "policy"] = rule.get("policy")
     for pointer, policy in policies.items():
         if policy == "DeleteSelf":
-            yield Hit(Pointer("/spec/deletionStrategy" + pointer), "the policy is DeleteSelf")
+            yield Hit(pointer, "the policy is DeleteSelf")
 
 
 RULES = defined_in(globals())

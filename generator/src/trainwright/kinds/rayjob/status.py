@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainwright.datatypes.data import Data, amount, mapping, text
+from trainwright.datatypes.data import Data, amount, mapping, mappings, text
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.rayjob.pod_templates import pod_templates
@@ -49,9 +49,13 @@ def _state_of(body: Mapping[str, Data]) -> State:
 
 
 def _ready(cluster: Mapping[str, Data]) -> int:
-    """Return how many nodes are ready: the head's Service has an address once the head is there."""
-    head = bool(mapping(cluster.get("head")).get("podIP")) or cluster.get("state") == "ready"
-    return amount(cluster.get("readyWorkerReplicas"), 0) + int(head)
+    """Return how many nodes are ready: the head by its condition, which KubeRay sets since 1.3."""
+    conditions = {it.get("type"): it.get("status") for it in mappings(cluster.get("conditions"))}
+    has_address = bool(mapping(cluster.get("head")).get("podIP"))  # all that 1.2 says
+    head = conditions.get("HeadPodReady", "True" if has_address else "") == "True"
+    return amount(cluster.get("readyWorkerReplicas"), 0) + int(
+        head or cluster.get("state") == "ready"
+    )
 
 
 def _makes(body: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:
