@@ -521,3 +521,30 @@ def test_applied_again_a_real_object_stays_as_it_is(shared: Callable[[str], Path
         written = as_written(body, kind)
         assert unlike(written, body) == [], name
         assert set(written["spec"]) >= set(applied["spec"]) - {"suspend"}, name
+
+
+def test_an_object_that_deletes_itself_is_named_as_long_as_it_runs(tmp_path: Path) -> None:
+    """An engine makes it again, and it trains again: nothing did that before it was adopted."""
+    root = tmp_path / "team"
+    before(root)
+    body = live("PyTorchJob", "running")
+    body["spec"]["runPolicy"] = {"ttlSecondsAfterFinished": 86400}
+    team = Repository(root)
+    adopting = adopted_by(root, body)
+    assert adopting.exit_code == 0, adopting.output
+    said = [adopting.output, team.run("check").output]
+    said.append(team.run("plan", "--against", "HEAD").output)
+    assert team.run("render").exit_code == 0
+    commit(root, "Adopt")
+    said.append(team.run("check").output)
+    for output in said:
+        assert "TW502" in output
+        assert "deletes itself 86400 seconds after it is finished" in output
+    assert "adopted/pytorchjob-running.yaml" in said[-1]
+    assert "trainwright retire" in said[-1]
+    rendered = yaml.safe_load(
+        (root / "environments/prod/rendered/pytorchjob-running/pytorchjob.yaml").read_text("utf-8")
+    )
+    assert rendered["spec"]["runPolicy"] == {"ttlSecondsAfterFinished": 86400}
+    assert team.run("retire", "prod/pytorchjob-running", "--outcome", "succeeded").exit_code == 0
+    assert "TW502" not in team.run("check").output

@@ -133,6 +133,8 @@ def _say(context: Context, done: AdoptionBatch) -> None:
         _, *lines = text.report(adoption.imported, adoption.file.path, context.paint)
         for line in lines:
             click.echo(line, err=True)
+        if adoption.expiry:
+            click.echo(f"  {context.paint('warning', 'yellow')}[TW502] {adoption.expiry}", err=True)
     for line in letting_go.steps((adoption.body, adoption.manifest) for adoption in done.adoptions):
         click.echo(line)
     over = Counter(adoption.state.over for adoption in done.adoptions)

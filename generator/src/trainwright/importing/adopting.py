@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from trainwright.datatypes.data import Data, mapping, mappings, text
+from trainwright.datatypes.data import Data, dig, mapping, mappings, text
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
 from trainwright.datatypes.manifest import Manifest
+from trainwright.datatypes.pointer import Pointer
 from trainwright.documents import yamlio
 from trainwright.files import filetree
 from trainwright.files.tree import Edited, Folder, Tree
@@ -57,6 +58,20 @@ class Adoption:
     manifest: Manifest
     state: State
     imported: Imported
+
+    @property
+    def expiry(self) -> str:
+        """Why an object that trains is to be retired in time (TW502), or an empty string."""
+        kind = trains(self.manifest)
+        if self.state.over or kind is None or not kind.expires:
+            return ""
+        ttl = dig(self.manifest.body, *Pointer(kind.expires).parts)
+        if ttl is None:
+            return ""
+        return (
+            f"the object deletes itself {ttl} seconds after it is finished, and GitOps makes it "
+            f"again: `trainwright retire {self.file}` before that"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from trainwright.render import dropped, objects, permitted
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
 from trainwright.rules import deception, families, secrets
+from trainwright.rules.gitops import ttl_set
 from trainwright.runs import meaning
 from trainwright.runs import record as records
 from trainwright.runs.adopted import Adopted
@@ -144,6 +145,12 @@ def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None
         done = replace(done, findings=findings, waivers=waivers)
     if present is None:
         return replace(done, record=_record(work, {}, ()))
+    if decision.step is not Step.END and (said := _deletes_itself(work, present.record)):
+        done = replace(
+            done,
+            findings=(*done.findings, *said),
+            waivers=done.waivers or _waivers_of(sources, said),
+        )
     return _continued(done, work, present, context.ledger)
 
 
@@ -331,12 +338,29 @@ def _unadoptable(sources: Sources, adopted: Adopted) -> Iterator[Finding]:
         yield dx.ADOPTED.at(sources.spec.authored(Pointer("/state")), message, remedy=remedy)
 
 
+# The field is part of the object, which stays as it is.
+_UNTIL_THEN = (
+    "Retire the job (`trainwright retire`) before that time is up; or take the field out of the "
+    "object in the cluster with `kubectl patch`, and adopt it again."
+)
+
+
+def _deletes_itself(work: _Work, record: Record) -> tuple[Finding, ...]:
+    """Return the finding that an adopted object, whose run goes on, deletes itself."""
+    adopted = work.sources.adopted
+    if adopted is None or not record.adopted or record.object != adopted.name:
+        return ()
+    findings = _in_adopted(adopted.manifest, adopted, work.sources)
+    return _about(work.file, tuple(finding for finding in findings if finding.rule == ttl_set.id))
+
+
 def _in_adopted(manifest: Manifest, adopted: Adopted, sources: Sources) -> Iterator[Finding]:
     """Yield findings about what no object may have; everything else is left as it is."""
     findings = []
-    for rule, hit in permitted.of_any_object(manifest, sources.environment, sources.job):
+    for rule, hit in permitted.of_adopted(manifest, sources.environment, sources.job):
         finding = _finding(rule, hit, manifest, sources.spec)
-        findings.append(replace(finding, place=adopted.document.place(hit.pointer), related=()))
+        finding = replace(finding, place=adopted.document.place(hit.pointer), related=())
+        findings.append(replace(finding, remedy=_UNTIL_THEN) if rule is ttl_set else finding)
     yield from findings
     yield from deception.elsewhere(adopted.unseen, findings)
 

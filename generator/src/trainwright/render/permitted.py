@@ -19,7 +19,7 @@ from trainwright.kinds.subjects import subject_of
 from trainwright.render import objects
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
-from trainwright.rules import deception, families, images, secrets, security
+from trainwright.rules import deception, families, gitops, images, secrets, security
 from trainwright.rules.policy import applying, waivable
 from trainwright.runs.decision import Sources
 from trainwright.runs.record import Record
@@ -37,14 +37,18 @@ _OF_ANY_OBJECT = frozenset(
 )
 
 
-def of_any_object(
+# An object that deletes itself is harmless until an engine makes it again.
+_OF_ADOPTED = _OF_ANY_OBJECT | {gitops.ttl_set.id}
+
+
+def of_adopted(
     manifest: Manifest, environment: Environment, job: Job
 ) -> Iterator[tuple[Rule, Hit]]:
-    """Yield the hits of the rules that hold for every object, however it came to be."""
+    """Yield the hits of the rules that hold for an object that an engine is to apply as it is."""
     subject = subject_of(manifest, environment, job)
     if manifest.group_kind not in SERVED:
         subject = replace(subject, finder=of_any_kind)
-    return ((rule, hit) for rule, hit in families.run(subject) if rule.id in _OF_ANY_OBJECT)
+    return ((rule, hit) for rule, hit in families.run(subject) if rule.id in _OF_ADOPTED)
 
 
 def refusal(record: Record, texts: Mapping[str, str], sources: Sources) -> str:
@@ -64,8 +68,8 @@ def _refusals(record: Record, texts: Mapping[str, str], sources: Sources) -> Ite
             yield f"has {at.dotted}, and {name} is not allowed in {environment.name}"
     weighed = _weighed(sources)
     for manifest in objects.manifests(texts, record.target):
-        for rule, hit in of_any_object(manifest, environment, sources.job):
-            if rule.id not in weighed:
+        for rule, hit in of_adopted(manifest, environment, sources.job):
+            if rule.id in _OF_ANY_OBJECT and rule.id not in weighed:
                 yield f"breaks {rule.id} in {environment.name}: {hit.message}"
 
 
