@@ -208,11 +208,11 @@ def test_a_run_leaves_as_it_was_applied(cloned: Repository) -> None:
     """Where engines prune, what the object says counts, which keeps what it began with."""
     cloned.environment("prod", POOLS + "gitops: {prune: immediate}\n")
     add("state: cancelled")(cloned)
-    found = {change["job"]: change for change in plan(cloned)["changes"]}
-    assert (found["prod/llm"]["action"], found["prod/idle"]["action"]) == (
-        "left running",
-        "outdated",
-    )
+    review = plan(cloned)
+    found = {change["job"]: change for change in review["changes"]}
+    assert {job: change["action"] for job, change in found.items()} == {"prod/llm": "left running"}
+    (setting,) = review["wiring"]["settings"]
+    assert (setting["environment"], setting["cause"]["path"]) == ("prod", "gitops.prune")
     assert (
         "stays in the cluster until `kubectl --namespace training delete pytorchjob/llm-"
         in found["prod/llm"]["why"]

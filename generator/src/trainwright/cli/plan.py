@@ -79,6 +79,7 @@ def plan(  # noqa: PLR0913 - an option each
 
     Exits with 1 when the API server would refuse a change or a job cannot be rendered.
     """
+    from trainwright.datatypes.layout import WIRING
     from trainwright.plan import session
     from trainwright.plan.comparison import PlanOptions
     from trainwright.reports.style import Style, written
@@ -98,7 +99,12 @@ def plan(  # noqa: PLR0913 - an option each
             files=files,
         )
 
-        options = PlanOptions(against=against, head=head, today=today(), helm=helm, crds=crds)
+        stale = None
+        if (context.root / WIRING).is_dir():  # else what writes it is not imported
+            from trainwright.gitops.wiring.writing import stale_in as stale
+        options = PlanOptions(
+            against=against, head=head, today=today(), helm=helm, crds=crds, stale=stale
+        )
         watched = session.PlanSession(context.root, selections, options)
 
         def planned(edits: Collection[str] | None = None) -> tuple[str, bool]:

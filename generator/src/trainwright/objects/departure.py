@@ -6,7 +6,7 @@ import re
 
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
-from trainwright.objects.naming import application_name, release
+from trainwright.objects.naming import application_name, kustomization, release
 
 FLUX_NAMESPACE = "flux-system"
 _COMPOSE = "Compose"  # no kind of a cluster
@@ -24,6 +24,27 @@ def deletion(kind: str, namespace: str, name: str, environment: Environment | No
         kind, name = "HelmRelease", release(environment, name)
     option = f" --namespace {namespace}" if namespace else ""
     return f"kubectl{option} delete {kind.lower()}/{name}"
+
+
+def pruning(run: str, environment: Environment | None) -> str:
+    """The command that has Flux prune a run whose job has left git; empty where none is needed.
+
+    The Kustomization of such a job leaves git as well. In the cluster it stays, and fails for want
+    of its path, by which nothing is pruned; its own deletion is what prunes.
+    """
+    gitops = environment.gitops if environment else None
+    if environment is None or gitops is None or gitops.prune != "immediate":
+        return ""
+    if not applied_by_job(environment):
+        return ""
+    name = kustomization(environment, _MARK.sub("", run))
+    return f"kubectl --namespace {gitops.namespace or FLUX_NAMESPACE} delete kustomization/{name}"
+
+
+def applied_by_job(environment: Environment) -> bool:
+    """Whether Flux applies an environment by a Kustomization for each job."""
+    gitops = environment.gitops
+    return (gitops.engine, gitops.mode, gitops.applications) == ("flux", "rendered", "job")
 
 
 def confirmation(run: str, environment: Environment | None) -> str:

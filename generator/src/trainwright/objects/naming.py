@@ -26,6 +26,11 @@ def application_name(environment: Environment, job: str) -> str:
     return f"{name}-{job}" if environment.gitops.applications == "job" else name
 
 
+def kustomization(environment: Environment, job: str) -> str:
+    """The name of the Kustomization of Flux that applies a job."""
+    return bounded(f"{wiring(environment)}-{job}")
+
+
 def release(environment: Environment, run: str) -> str:
     """The name of a run's HelmRelease."""
     return bounded(f"{wiring(environment)}-{run}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment
@@ -12,6 +13,7 @@ from trainwright.documents import yamlio
 from trainwright.documents.dialect import GO
 from trainwright.documents.yamlio import Document
 from trainwright.kinds import TARGETS
+from trainwright.objects.departure import pruning
 from trainwright.plan.model import Action, Ending, PlannedRun
 from trainwright.plan.replacing import ending_of, progress_of, replacement
 from trainwright.rule_model.edit import Verdict
@@ -31,6 +33,10 @@ _ACTIONS = {
     Verdict.IN_PLACE: Action.IN_PLACE,
 }
 
+_KUSTOMIZATION_GONE = (
+    "its Kustomization leaves git with it, so no sync prunes it: unless wiring/ is applied by a "
+    "Kustomization that prunes, it stays in the cluster"
+)
 _ENDS = frozenset({Action.DELETED, Action.LEFT, Action.CANCELLED, Action.NEW_RUN, Action.SUSPENDED})
 
 
@@ -92,10 +98,26 @@ def goes_on(
         return False
     if after is not None and (after.retired or after.object == before.object):
         return False
+    kept = _leaves(before, environment) is Departure.KEPT
+    gone = after is None or not after.object
+    return kept or (gone and bool(_pruned_by(before, environment)))
+
+
+def _leaves(before: PlannedRun, environment: Environment | None) -> Departure | None:
+    """Return what a GitOps engine does with the object of a training that is not in git any more;
+    None for a run that does not train.
+    """
     left = (m for m in manifests(before).values() if m.name == before.object)
     training = (m for m in left if TARGETS[before.target].makes(m))
     gitops = environment.gitops if environment else None
-    return any(leaving(m.body["metadata"], gitops) is Departure.KEPT for m in training)
+    departures = {leaving(m.body["metadata"], gitops) for m in training}
+    return Departure.KEPT if Departure.KEPT in departures else next(iter(departures), None)
+
+
+def _pruned_by(before: PlannedRun, environment: Environment | None) -> str:
+    """Return the command that prunes the run of a job of which nothing is in git, if one has to."""
+    pruned = _leaves(before, environment) is Departure.PRUNED
+    return pruning(before.object, environment) if pruned else ""
 
 
 def ending(
@@ -105,11 +127,16 @@ def ending(
     if before is None or action not in _ENDS:
         return None
     objects = tuple(manifests(before).values())
-    return ending_of(before, objects, environment, stays=action is Action.SUSPENDED)
+    end = ending_of(before, objects, environment, stays=action is Action.SUSPENDED)
+    gone = action not in (Action.SUSPENDED, Action.NEW_RUN)
+    command = _pruned_by(before, environment) if end and gone else ""
+    return replace(end, waits=True, command=command) if end and command else end
 
 
 def removed(before: PlannedRun, environment: Environment | None) -> str:
     """Return what happens to a run's object that is removed from git, in words."""
+    if command := _pruned_by(before, environment):
+        return f"{before.object}: {_KUSTOMIZATION_GONE} until `{command}` prunes it"
     for manifest in manifests(before).values():
         if manifest.name == before.object:
             for outcome in outcomes.evaluate(manifest, None, environment):

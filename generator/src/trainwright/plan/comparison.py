@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from operator import attrgetter, eq, is_
 from pathlib import Path
@@ -12,12 +12,13 @@ from trainwright.datatypes.environment import Environment, Waiver
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
-from trainwright.datatypes.layout import RENDERED, JobFile
+from trainwright.datatypes.layout import RENDERED, WIRING, JobFile, environment_path
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.same import digest_of_data
 from trainwright.files.memo import Cell, Owner, cell_of, tracked
 from trainwright.findings.credentials import redact
 from trainwright.findings.diagnostics import HELD
+from trainwright.objects.departure import applied_by_job
 from trainwright.plan import actions, affected, causes, object_changes, uses
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.model import (
@@ -29,7 +30,9 @@ from trainwright.plan.model import (
     ObjectChange,
     Plan,
     PlannedRun,
+    SettingChange,
     SharedFileImpact,
+    WiringChange,
 )
 from trainwright.plan.revision import Revision
 from trainwright.render import derivation
@@ -43,9 +46,9 @@ from trainwright.rules.policy import JobFindings, apply_policy, waived
 from trainwright.runs import adopted
 from trainwright.runs import record as records
 from trainwright.runs.decide import asks, finished_as
-from trainwright.runs.decision import Decision, Step
+from trainwright.runs.decision import OF_WIRING, Decision, Step
 from trainwright.runs.record import ENDED
-from trainwright.runs.workspace import Asking, ResolvedJob
+from trainwright.runs.workspace import Asking, ResolvedJob, Workspace
 from trainwright.specs import capacity, demand, files
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
@@ -62,6 +65,8 @@ class PlanOptions:
     today: str  # ISO date, for the expiry of waivers
     helm: str | None = None
     crds: Path | None = None  # CRDs whose validation rules for changes are evaluated too
+    # The files of wiring/ that are stale: what writes them is beside this package, not below it.
+    stale: Callable[[Workspace], tuple[str, ...]] | None = None
     edits: Mapping[str, bytes] = field(default_factory=dict)  # of the working tree, not made yet
 
 
@@ -156,12 +161,68 @@ class Comparison(Owner):
             blast=blast,
             findings=findings,
             underived=underived,
+            wiring=self._wiring(),
             sources={
                 path: self.after.reader.lines(path)
                 for path in sorted({place.file for place in places})
                 if self.after.tree.kind(path) == "file"
             },
         )
+
+    def _wiring(self) -> WiringChange:
+        """Return what the merge leaves to do with wiring/, of the selected environments."""
+        if not self.changed:
+            return WiringChange()
+        names = self._selected().names
+        ask = self._options.stale
+        there = (path for path in sorted(self.changed) if path.startswith(f"{WIRING}/"))
+        return WiringChange(
+            stale=tuple(it for it in (ask(self.after) if ask else ()) if _is_of(names, it)),
+            changed=tuple(
+                it for it in there if _is_of(names, it) and self.after.tree.kind(it) == "file"
+            ),
+            settings=tuple(setting for name in names for setting in self._settings(name)),
+        )
+
+    def _settings(self, name: str) -> Iterator[SettingChange]:
+        """Yield each setting of an environment that its wiring applies to the runs there are."""
+        was, now = self.before.environments.get(name), self._environment_of(name)
+        if was is None or now is None:
+            return
+        before, after = was.gitops, now.gitops
+        values = (
+            ("engine", before.engine, after.engine),
+            ("prune", before.prune, after.prune),
+        )
+        path = environment_path(name)
+        for key, old, new in values:
+            if old != new and not (key == "prune" and after.engine == "none"):
+                pointer = Pointer.of("gitops", key)
+                document = self.after.loaded(name).document
+                place = document.place(pointer) if document else Location(path)
+                yield SettingChange(name, Cause(pointer, old, new, place))
+
+    def _starting(self, file: JobFile, why: str) -> str:
+        """Return when a new job starts, with the Kustomization that it waits for."""
+        waits = self._waits_for(file)
+        if not waits or why.startswith("at once"):
+            return f"{waits}{why.removeprefix('at once')}" if waits else why
+        return f"{why}; {waits}"
+
+    def _waits_for(self, file: JobFile) -> str:
+        """Return which Kustomization a job that starts waits for; empty if there is one, or none
+        is in wiring/.
+        """
+        environment = self._environment_of(file.environment)
+        path = f"{WIRING}/{file.environment}/{_KUSTOMIZATIONS}"
+        wired = self.after.tree.kind(f"{WIRING}/{file.environment}") == "folder"
+        if environment is None or not applied_by_job(environment) or not wired:
+            return ""
+        if _has_kustomization(self.before, path, file):
+            return ""
+        if _has_kustomization(self.after, path, file):
+            return f"once {path} is applied"
+        return f"only once its Kustomization is in {path}, and applied"
 
     @tracked()
     def _selected(self) -> _Selected:
@@ -276,6 +337,7 @@ class Comparison(Owner):
             action, why = actions.decide(before, after, environment)
             action, why = self._again(file, before, after, (action, why))
         if action is Action.STARTED:
+            why = self._starting(file, why)
             why = "; ".join((why, *self._renamed(file)))
         held = self._held(file) if action in (Action.UNCHANGED, Action.IN_PLACE) else ()
         waiting = "; ".join(dict.fromkeys(self._untaken(file))) if held else ""
@@ -491,7 +553,7 @@ class Comparison(Owner):
         return tuple(
             Cause(held.path, held.before, held.after, held.place)
             for held in new.held
-            if (held.path, repr(held.after)) not in held_before
+            if (held.path, repr(held.after)) not in held_before and held.path not in OF_WIRING
         )
 
     def _otherwise(self, file: JobFile) -> Iterator[Cause]:
@@ -775,6 +837,22 @@ def _shown(environment: EnvironmentPlan) -> EnvironmentPlan:
 
 def _keys_shown(causes: Iterable[Cause]) -> tuple[Cause, ...]:
     return tuple(replace(cause, pointer=without_credentials(cause.pointer)) for cause in causes)
+
+
+def _is_of(names: Collection[str], path: str) -> bool:
+    """Whether a file of wiring/ is of one of these environments, or of all."""
+    _, *folders, _ = path.split("/")
+    return not folders or folders[0] in names
+
+
+_KUSTOMIZATIONS = "kustomizations.yaml"
+
+
+def _has_kustomization(side: Revision, path: str, file: JobFile) -> bool:
+    if side.tree.kind(path) != "file":
+        return False
+    folder = f"/{environment_path(file.environment).rpartition('/')[0]}/{RENDERED}/{file.name}"
+    return any(line.rstrip("'\" ").endswith(folder) for line in side.reader.lines(path))
 
 
 def _content(spec: Layered) -> str:

@@ -58,7 +58,11 @@ def render(review: Plan, style: Style) -> str:
         tone="danger" if review.blocked else "",
         facts=_facts(review, style),
         uses=_uses(review),
-        unrendered=[*words.otherwise(review), *words.unrendered(review)],
+        unrendered=[
+            *words.otherwise(review),
+            *words.unrendered(review),
+            *words.wiring(review),
+        ],
         objects=[_object(change) for change in review.objects],
         command=style.command,
     )

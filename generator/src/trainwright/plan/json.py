@@ -15,6 +15,7 @@ from trainwright.plan.model import (
     Plan,
     PlannedRun,
     SharedFileImpact,
+    WiringChange,
 )
 from trainwright.plan.running import Running, running
 from trainwright.reports.json import finding_data, place_of
@@ -39,6 +40,7 @@ def render(review: Plan, style: Style) -> str:
             "changes": [_change(change) for change in review.changes],
             "environments": [_environment(item) for item in review.environments],
             "objects": [_object(change) for change in review.objects],
+            "wiring": _wiring(review.wiring),
             "sharedFiles": [_shared_file(item) for item in review.blast],
             "findings": [finding_data(finding) for finding in review.findings],
         },
@@ -57,6 +59,16 @@ def _change(change: JobChange) -> Data:
         "ending": _ending(change.ending),
         "waivers": [_waiver(waiver) for waiver in change.waivers],
         "requests": _demand(change.asked),
+    }
+
+
+def _wiring(change: WiringChange) -> Data:
+    return {
+        "stale": list(change.stale),
+        "changed": list(change.changed),
+        "settings": [
+            {"environment": it.environment, "cause": _cause(it.cause)} for it in change.settings
+        ],
     }
 
 

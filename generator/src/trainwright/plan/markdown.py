@@ -71,11 +71,16 @@ _MOST = {"command": (3, _TEXT), "privilege": (12, 80)}  # of one sort in a row: 
 _LINK = 500  # characters of a path that is linked
 
 
+def _notes(review: Plan) -> Iterator[str]:
+    yield from words.unrendered(review)
+    yield from words.wiring(review)
+
+
 def render(review: Plan, style: Style) -> str:
     groups = alike(review.listed)
     head = f"<!-- {style.marker} -->\n### Trainwright: {cell(headline.verdict(review))}\n"
     head += _forged(review) + _otherwise(review)
-    head += "".join(f"\n⚠️ {prose(line)}\n" for line in words.unrendered(review))
+    head += "".join(f"\n⚠️ {prose(line)}\n" for line in _notes(review))
     foot = _foot(review, style)
     head += _uses(review)
     head += _objects(review, style)

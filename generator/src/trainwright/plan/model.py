@@ -205,6 +205,26 @@ class SharedFileImpact:
     causes: tuple[Cause, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """A setting of an environment that its wiring applies, whatever its runs began with."""
+
+    environment: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class WiringChange:
+    """What a merge leaves to do with the objects of a GitOps engine in wiring/, by path.
+
+    `stale` files are not as `gitops wire` writes them, `changed` ones are other ones than before.
+    """
+
+    stale: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    settings: tuple[SettingChange, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything a merge will do. `head` is empty if the plan is for the working tree.
@@ -221,6 +241,7 @@ class Plan:
     findings: tuple[Finding, ...]
     sources: Mapping[str, tuple[str, ...]] = field(repr=False)
     underived: tuple[Finding, ...] = ()
+    wiring: WiringChange = WiringChange()
 
     @property
     def changes(self) -> tuple[JobChange, ...]:

@@ -40,6 +40,8 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
     yield visible(headline.verdict(review))
     for line in words.unrendered(review):
         yield style.paint(visible(line), "yellow")
+    for line in words.wiring(review):
+        yield style.paint(visible(line), "yellow")
     if review.behind:
         yield f"{style.against} has {review.behind} commits more, which are not looked at"
     used = uses.table(review)

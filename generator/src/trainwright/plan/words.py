@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Waiver
 from trainwright.datatypes.finding import Finding
+from trainwright.datatypes.layout import WIRING
 from trainwright.datatypes.listing import listed, plural
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings.credentials import HIDDEN, named, redact
@@ -255,6 +256,45 @@ def unrendered(review: Plan) -> Iterator[str]:
             f"The rendered files of {listed(names, 1)} are not up to date: nothing of this happens "
             "until you commit what `trainwright render` writes."
         )
+
+
+def wiring(review: Plan) -> Iterator[str]:
+    """Yield what is to be done with the objects of GitOps engines, and what these then do."""
+    change = review.wiring
+    for setting in change.settings:
+        place = f"{cause(setting.cause)} in {setting.environment} ({setting.cause.place})"
+        yield f"{place}: {_SETTINGS[setting.cause.pointer.last, setting.cause.after]}"
+    if change.stale:
+        folders = sorted({path.split("/")[1] for path in change.stale if path.count("/") > 1})
+        apply = listed([f"{WIRING}/{name}" for name in folders], 3) or WIRING
+        yield (
+            f"{WIRING}/ is not up to date ({listed(change.stale, 3)}): run `trainwright gitops "
+            f"wire --out {WIRING}`, and apply {apply} after the merge."
+        )
+    if change.changed:
+        yield (
+            f"After the merge apply {listed(change.changed, _NAMED)}, unless what is in {WIRING}/ "
+            "is synced."
+        )
+
+
+# What holds of the runs that there are once the wiring is applied, by the setting and its value.
+_SETTINGS: Mapping[tuple[str, Data], str] = {
+    ("prune", "confirm"): "once the wiring is applied no sync deletes a run, whenever it began",
+    ("prune", "immediate"): (
+        "once the wiring is applied syncs delete what leaves git, but for runs that are annotated "
+        "to stay because they began before; the next run of each is not"
+    ),
+    ("engine", "argocd"): (
+        "Argo CD applies the runs as they are, once its wiring is applied; take that of the former "
+        "engine away after that. `trainwright doctor` names runs that it does not adopt by itself"
+    ),
+    ("engine", "flux"): (
+        "Flux applies the runs as they are, once its wiring is applied; take that of the former "
+        "engine away after that"
+    ),
+    ("engine", "none"): "no engine applies the runs any more, once its objects are deleted",
+}
 
 
 def diff(change: JobChange) -> Iterator[str]:

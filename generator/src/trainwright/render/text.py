@@ -9,6 +9,7 @@ from trainwright.datatypes.listing import first, plural
 from trainwright.files.filetree import Changes
 from trainwright.findings.visibility import visible
 from trainwright.render.build import Build, EnvironmentBuild
+from trainwright.runs.decision import OF_WIRING
 
 
 def summary(plan: Build, verb: str) -> str:
@@ -63,7 +64,9 @@ def _outdated(build: Build) -> Iterator[str]:
         started = {run.object for run in environment.begun}
         for file in environment.jobs:
             run = environment.runs.get(file.name)
-            if (run is None or run.object not in started) and build.workspace.run(file).held:
+            if run is not None and run.object in started:
+                continue
+            if any(held.path not in OF_WIRING for held in build.workspace.run(file).held):
                 yield str(file)
 
 

@@ -10,12 +10,16 @@ from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.finding import Held
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
+from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import Document
 from trainwright.runs import meaning
 from trainwright.runs.adopted import Adopted
 from trainwright.runs.record import Record, State
 from trainwright.specs import layers
 from trainwright.specs.merge import BASE, Layered, stack
+
+# The wiring has these at once, for every run: no run of a job has to begin for them.
+OF_WIRING = frozenset({Pointer("/gitops/engine"), Pointer("/gitops/prune")})
 
 
 class Step(enum.StrEnum):

@@ -13,7 +13,7 @@ from trainwright.gitops.wiring.wiring import Files, Requirement, Site, Wiring
 from trainwright.kinds import ADOPTED, TARGETS
 from trainwright.kinds.kind import Kind
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.objects.naming import LABEL, bounded
+from trainwright.objects.naming import LABEL, bounded, kustomization
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import VALUES_FILE
 
@@ -59,7 +59,7 @@ def _for_each_job(site: Site) -> _Made:
         target = TARGETS[run.target]
         if target.envelope:  # no API server has it
             continue
-        name, path = bounded(f"{site.name}-{run.job}"), f"{site.rendered}/{run.job}"
+        name, path = kustomization(site.environment, run.job), f"{site.rendered}/{run.job}"
         if target.of is ADOPTED:  # whose health Flux is not told
             yield name, path, {"wait": False}
         elif {*others} & {*target.of.runtimes}:

@@ -11,6 +11,7 @@ from trainwright.datatypes.layout import WIRING, environment_path
 from trainwright.documents import yamlio
 from trainwright.files import filetree
 from trainwright.files.filetree import Changes
+from trainwright.files.tree import Folder, Tree
 from trainwright.gitops.wiring import WIRINGS, customizations
 from trainwright.gitops.wiring.survey import LoadedSites, load_sites
 from trainwright.gitops.wiring.wiring import Site
@@ -107,15 +108,43 @@ def stale(root: Path, workspace: Workspace | None = None) -> tuple[str, ...]:
 
     Environments without a folder there may be wired elsewhere; those with errors cannot be.
     """
-    folder = root / WIRING
-    if not folder.is_dir():
+    folder = Folder(root)
+    return _stale(folder, workspace or Workspace(folder))
+
+
+def stale_in(workspace: Workspace) -> tuple[str, ...]:
+    """Like `stale`, of the folder of wiring beside specs that may be those of a commit."""
+    return _stale(workspace.tree, workspace)
+
+
+def _stale(folder: Tree, workspace: Workspace) -> tuple[str, ...]:
+    if folder.kind(WIRING) != "folder" or not workspace.survey.jobs:
         return ()
-    surveyed = load_sites(root, (), workspace)
-    sites = tuple(site for site in surveyed.sites if (folder / site.environment.name).is_dir())
+    surveyed = load_sites(Path(), (), workspace)
+    wired = (site for site in surveyed.sites if folder.kind(_folder(site)) == "folder")
+    sites = tuple(wired)
     if surveyed.failed or not sites:
         return ()
-    found = changes(folder, replace(surveyed, sites=sites))
-    return tuple(sorted(f"{WIRING}/{it}" for it in (*found.added, *found.changed, *found.removed)))
+    wanted = {f"{WIRING}/{it}": text for it, text in tree(replace(surveyed, sites=sites)).items()}
+    inside = {path for site in sites for path in _files(folder, _folder(site))}
+    once = (f"{WIRING}/{it}" for it in (customizations.CONFIG_MAP, customizations.HELM_VALUES))
+    there = {path: folder.read(path) for path in {*inside, *once} if folder.kind(path) == "file"}
+    other = (path for path, text in wanted.items() if there.get(path) != text.encode())
+    gone = (p for p, raw in there.items() if p not in wanted and raw.startswith(_MARK.encode()))
+    return tuple(sorted((*other, *gone)))
+
+
+def _folder(site: Site) -> str:
+    return f"{WIRING}/{site.environment.name}"
+
+
+def _files(tree: Tree, folder: str) -> Iterator[str]:
+    for entry in tree.entries(folder):
+        path = f"{folder}/{entry.name}"
+        if entry.kind == "folder":
+            yield from _files(tree, path)
+        else:
+            yield path
 
 
 def _ours(path: Path) -> bool:

@@ -1,0 +1,174 @@
+"""What a plan says of the objects of a GitOps engine, which a merge alone does not apply."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import git_repository
+from git_repository import git
+from repository import Repository
+
+GITOPS = (
+    "gitops: {engine: ENGINE, prune: PRUNE, repository: "
+    "{url: https://git.example.com/ml.git, revision: main}}\n"
+)
+POOLS = "pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 64}}\n"
+JOB = "pool: h100\nstate: active\n"
+
+
+def _environment(repository: Repository, engine: str, prune: str) -> None:
+    gitops = GITOPS.replace("ENGINE", engine).replace("PRUNE", prune)
+    repository.environment("lab", POOLS + gitops)
+
+
+def _job(repository: Repository, name: str) -> None:
+    path = repository.job(f"lab/{name}", JOB)
+    path.write_text(path.read_text().replace('{cpu: "1", memory: 1Gi}', "{gpu: 4}"))
+
+
+def _wire(repository: Repository) -> None:
+    assert repository.run("gitops", "wire", "--out", "wiring").exit_code == 0
+
+
+def _begun(folder: Path, engine: str = "flux", prune: str = "immediate") -> Repository:
+    repository = Repository(git_repository.init(folder))
+    _environment(repository, engine, prune)
+    for name in ("probe", "train"):
+        _job(repository, name)
+    assert repository.run("render").exit_code == 0
+    _wire(repository)
+    git_repository.commit(repository.root, "Begin")
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+    return repository
+
+
+@pytest.fixture
+def flux(tmp_path: Path) -> Repository:
+    return _begun(tmp_path / "clone")
+
+
+def _plan(repository: Repository, output: str = "text") -> str:
+    result = repository.run("plan", "--against", "main", "-o", output)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def _data(repository: Repository) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(_plan(repository, "json"))["plan"]
+    return data
+
+
+STALE = (
+    "wiring/ is not up to date (wiring/lab/kustomizations.yaml): run `trainwright gitops wire "
+    "--out wiring`, and apply wiring/lab after the merge."
+)
+
+
+def test_a_job_without_a_kustomization_does_not_start(flux: Repository) -> None:
+    _job(flux, "new")
+    assert flux.run("render").exit_code == 0
+    text = _plan(flux)
+    assert STALE in text
+    row = "lab/new  starts: only once its Kustomization is in wiring/lab/kustomizations.yaml, and"
+    assert row in text
+    assert "at once" not in text
+    assert "run `trainwright gitops wire --out wiring`" in _plan(flux, "markdown")
+    assert STALE in _plan(flux, "html")
+    assert _data(flux)["wiring"]["stale"] == ["wiring/lab/kustomizations.yaml"]
+
+
+def test_wiring_that_the_merge_changes_is_to_be_applied(flux: Repository) -> None:
+    _job(flux, "new")
+    assert flux.run("render").exit_code == 0
+    _wire(flux)
+    text = _plan(flux)
+    assert "not up to date" not in text
+    assert "lab/new  starts: once wiring/lab/kustomizations.yaml is applied" in text
+    apply = "After the merge apply wiring/lab/kustomizations.yaml, unless what is in wiring/ is"
+    assert apply in text
+
+
+def test_the_wiring_of_a_commit_is_that_of_the_commit(flux: Repository) -> None:
+    _job(flux, "new")
+    assert flux.run("render").exit_code == 0
+    git_repository.commit(flux.root, "Add")
+    _wire(flux)
+    assert STALE in flux.run("plan", "--against", "main", "--head", "HEAD").stdout
+
+
+def test_without_wiring_nothing_is_said_of_it(flux: Repository) -> None:
+    for file in (flux.root / "wiring/lab").iterdir():
+        file.unlink()
+    (flux.root / "wiring/lab").rmdir()
+    git_repository.commit(flux.root, "Wire elsewhere")
+    git(flux.root, "branch", "--force", "main", "HEAD")
+    _job(flux, "new")
+    assert flux.run("render").exit_code == 0
+    assert "lab/new  starts: at once" in _plan(flux)
+    assert _data(flux)["wiring"] == {"stale": [], "changed": [], "settings": []}
+
+
+@pytest.mark.parametrize("wired", [False, True])
+def test_the_run_of_a_removed_job_goes_on_with_its_kustomization(
+    wired: bool, flux: Repository
+) -> None:
+    """A Kustomization whose path is gone prunes nothing, and applying wiring/ deletes nothing."""
+    (flux.root / "environments/lab/jobs/probe.yaml").unlink()
+    assert flux.run("render").exit_code == 0
+    if wired:
+        _wire(flux)
+    data = _data(flux)
+    (gone,) = data["changes"]
+    command = "kubectl --namespace flux-system delete kustomization/training-lab-probe"
+    assert gone["action"] == "left running"
+    assert f"it stays in the cluster until `{command}` prunes it" in gone["why"]
+    assert "next sync" not in gone["why"]
+    assert gone["ending"]["waits"]
+    assert gone["ending"]["command"] == command
+    assert gone["requests"]["gpus"] == {"low": 0, "high": 0}
+
+
+def test_an_edited_job_is_pruned_by_its_kustomization(flux: Repository) -> None:
+    path = flux.root / "environments/lab/jobs/probe.yaml"
+    path.write_text(path.read_text().replace("nodes: 2", "nodes: 3"))
+    assert flux.run("render").exit_code == 0
+    (change,) = _data(flux)["changes"]
+    assert change["action"] == "new run"
+    assert "the merge stops probe-" in change["why"]
+
+
+@pytest.mark.parametrize("engine", ["argocd", "flux"])
+@pytest.mark.parametrize(
+    ("old", "new", "holds"),
+    [
+        ("immediate", "confirm", "no sync deletes a run, whenever it began"),
+        ("confirm", "immediate", "syncs delete what leaves git, but for runs that are annotated"),
+    ],
+)
+def test_what_prune_is_holds_with_the_wiring(
+    engine: str, old: str, new: str, holds: str, tmp_path: Path
+) -> None:
+    """It is no setting of a training: nothing is behind it, and nothing has to begin again."""
+    repository = _begun(tmp_path / "clone", engine, old)
+    _environment(repository, engine, new)
+    text = _plan(repository)
+    assert f'gitops.prune: "{old}" → "{new}" in lab (environments/lab/environment.yaml:' in text
+    assert f"once the wiring is applied {holds}" in text
+    assert "run `trainwright gitops wire --out wiring`" in text
+    assert "old values" not in text
+    assert "rerun" not in text
+    assert _data(repository)["changes"] == []
+    rendered = repository.run("render")
+    assert "rerun" not in rendered.stdout + rendered.stderr
+
+
+def test_another_engine_applies_the_runs_that_there_are(tmp_path: Path) -> None:
+    repository = _begun(tmp_path / "clone", "argocd", "confirm")
+    _environment(repository, "flux", "confirm")
+    text = _plan(repository)
+    assert "Flux applies the runs as they are, once its wiring is applied" in text
+    assert "rerun" not in text
