@@ -368,3 +368,12 @@ def test_hooks_and_editors_find_what_the_files_name(tmp_path: Path) -> None:
         if "rendered" not in path.parts:
             schema = path.read_text().splitlines()[0].rpartition("/")[2]
             assert (Path(repository.schema.FOLDER) / schema).is_file()
+
+
+def test_a_pull_request_with_stale_wiring_fails(tmp_path: Path) -> None:
+    """A job of Flux without a Kustomization does not run, whatever else is up to date."""
+    assert init(tmp_path, engine="flux").exit_code == 0
+    workflow = (tmp_path / ".github/workflows/pull-request.yaml").read_text()
+    *_, last = workflow.strip().split("- name: ")
+    assert "hashFiles('wiring/**') != ''" in last
+    assert last.endswith("run: trainwright gitops wire --out wiring --check")

@@ -101,7 +101,9 @@ def plan(  # noqa: PLR0913 - an option each
 
         stale = None
         if (context.root / WIRING).is_dir():  # else what writes it is not imported
-            from trainwright.gitops.wiring.writing import stale_in as stale
+            from trainwright.gitops.wiring.writing import stale_in
+
+            stale = stale_in
         options = PlanOptions(
             against=against, head=head, today=today(), helm=helm, crds=crds, stale=stale
         )
