@@ -77,6 +77,8 @@ def _ended(
     before: PlannedRun, after: PlannedRun | None, environment: Environment | None
 ) -> PlannedAction:
     gone = removed(before, environment)
+    if after is None and (command := _pruned_by(before, environment)):
+        gone = f"{before.object}: {_KUSTOMIZATION_GONE} until `{command}` prunes it"
     if after is not None and after.retired:
         return Action.RETIRED, f"it is in the ledger of finished runs; {gone}"
     if before.state == "active":
@@ -99,8 +101,7 @@ def goes_on(
     if after is not None and (after.retired or after.object == before.object):
         return False
     kept = _leaves(before, environment) is Departure.KEPT
-    gone = after is None or not after.object
-    return kept or (gone and bool(_pruned_by(before, environment)))
+    return kept or (after is None and bool(_pruned_by(before, environment)))
 
 
 def _leaves(before: PlannedRun, environment: Environment | None) -> Departure | None:
@@ -115,7 +116,7 @@ def _leaves(before: PlannedRun, environment: Environment | None) -> Departure | 
 
 
 def _pruned_by(before: PlannedRun, environment: Environment | None) -> str:
-    """Return the command that prunes the run of a job of which nothing is in git, if one has to."""
+    """Return the command that prunes the run of a job whose spec is gone, if one has to."""
     pruned = _leaves(before, environment) is Departure.PRUNED
     return pruning(before.object, environment) if pruned else ""
 
@@ -128,15 +129,12 @@ def ending(
         return None
     objects = tuple(manifests(before).values())
     end = ending_of(before, objects, environment, stays=action is Action.SUSPENDED)
-    gone = action not in (Action.SUSPENDED, Action.NEW_RUN)
-    command = _pruned_by(before, environment) if end and gone else ""
+    command = _pruned_by(before, environment) if action is Action.LEFT else ""
     return replace(end, waits=True, command=command) if end and command else end
 
 
 def removed(before: PlannedRun, environment: Environment | None) -> str:
     """Return what happens to a run's object that is removed from git, in words."""
-    if command := _pruned_by(before, environment):
-        return f"{before.object}: {_KUSTOMIZATION_GONE} until `{command}` prunes it"
     for manifest in manifests(before).values():
         if manifest.name == before.object:
             for outcome in outcomes.evaluate(manifest, None, environment):
