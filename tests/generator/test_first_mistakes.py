@@ -109,5 +109,24 @@ def test_a_person_who_does_what_the_message_tells_cures_it(
     assert _errors(repository) == []
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("script: python train.py --lr 0.1", {"script": "train.py", "args": ["--lr", "0.1"]}),
+        ("script: train.py --lr 0.1", {"script": "train.py", "args": ["--lr", "0.1"]}),
+        ("module: trainer.main --lr 0.1", {"argv": "python -m trainer.main --lr 0.1".split()}),
+        ("module: -m trainer.main", {"argv": "python -m trainer.main".split()}),
+        ("script: python3 -m trainer.main", {"argv": "python3 -m trainer.main".split()}),
+    ],
+)
+def test_a_command_line_keeps_its_words(
+    written: str, meant: dict[str, list[str]], repository: Repository
+) -> None:
+    _write(repository, {}, f"entrypoint: {{{written}}}", "")
+    assert repository.run("check", "--fix", "--yes").exit_code == 0
+    text = (repository.root / "environments" / JOB_FILE).read_text()
+    assert yaml.safe_load(text)["entrypoint"] == meant
+
+
 def test_there_are_enough_of_them() -> None:
     assert len(MISTAKES) >= 380

@@ -330,6 +330,15 @@ def words(text: str) -> list[str]:
         return []
 
 
+def program(text: str, *, is_module: bool) -> Fields | None:
+    """Return what is meant by a command line where only a script or a module is expected."""
+    first = next(iter(words(text)), "")
+    if _PYTHON.fullmatch(first):
+        return entrypoint(text)
+    option = "-m " if is_module and first != "-m" else ""
+    return entrypoint(f"python {option}{text}")
+
+
 def entrypoint(value: Data) -> Fields | None:
     """A command line."""
     given = _words(value)

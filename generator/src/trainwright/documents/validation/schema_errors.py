@@ -545,7 +545,7 @@ def _rewritten(pointer: Pointer, value: Data) -> str:
     elif pointer.parts[-2:] == ("image", "repository"):
         return translation.written(forms.image(value))
     elif name in ("script", "module"):
-        return translation.written(forms.entrypoint(f"python {value}"))
+        return translation.written(forms.program(str(value), is_module=name == "module"))
     elif name == "mountPath" and isinstance(value, str):
         text = f"/{value.removeprefix('./')}"
     elif name == "pool" and isinstance(value, str):
