@@ -173,6 +173,16 @@ class Steps:
         return match
 
     def _repeated_letter(self, kind: Any, low: int, high: int, taken: Taken) -> Match:
+        def lazily(at: int, then: Then) -> bool:
+            letters, last = self._letters, min(len(self._letters) - 1, at + high)
+            for end in range(at, last + 1):
+                self.count += 1
+                if end - at >= low and then(end):
+                    return True
+                if end == last or not taken[letters[end]]:
+                    return False
+            return False
+
         def match(at: int, then: Then) -> bool:
             letters, most = self._letters, at
             last = min(len(letters) - 1, at + high)
@@ -185,10 +195,9 @@ class Steps:
                 return False
             if kind is op.POSSESSIVE_REPEAT:
                 return then(most)
-            ends = range(at + low, most + 1)
-            return any(map(then, ends if kind is op.MIN_REPEAT else reversed(ends)))
+            return any(map(then, reversed(range(at + low, most + 1))))
 
-        return match
+        return lazily if kind is op.MIN_REPEAT else match
 
     def _group(self, group: int | None, inner: Match) -> Match:
         if group is None:

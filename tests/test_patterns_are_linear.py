@@ -210,7 +210,10 @@ def test_patterns_that_are_put_together_are_known() -> None:
         (r"(?=a*b)a", "search", False),
         (r"x(?:a+-b+-)*y", "search", True),
         (r"(?:a+-b+-)*y", "search", False),
-        (r"(?P<q>['\"]).*?(?P=q)", "search", False),
+        (r"(?P<q>['\"]).*?(?P=q)", "search", True),
+        (r"(?P<q>['\"]).*?(?P=q)x", "search", False),
+        (r"a-[\s\S]*?(?:-b|\Z)", "finditer", True),
+        (r"a-[\s\S]*?-b", "finditer", False),
     ],
 )
 def test_the_steps_tell_patterns_apart(pattern: str, way: str, linear: bool) -> None:
