@@ -245,7 +245,7 @@ def stop(*_):
     sys.exit()
 signal.signal(signal.SIGTERM, stop)
 print("up", flush=True)
-time.sleep(600)
+while True: time.sleep(0.1)  # a handler waits for the end of a sleep that begins after its signal
 """
 
 

@@ -44,7 +44,7 @@ def save(*_):
     sys.exit(143)
 signal.signal(signal.{name}, save)
 print("ready", flush=True)
-time.sleep(1000)
+while True: time.sleep(0.1)  # a handler waits for the end of a sleep that begins after its signal
 """
 
 
