@@ -309,6 +309,12 @@ def _an_edited_base(folder: Path) -> None:
     _edit(folder, "environments/base/jobs/mnist.yaml", "epochs: 1", "epochs: 4")
 
 
+def _a_larger_budget(folder: Path) -> None:
+    _two_edits(folder)
+    git(folder, "checkout", "--quiet", "environments")
+    _edit(folder, "environments/prod/environment.yaml", "gpuHours: 1500", "gpuHours: 3000")
+
+
 def _a_longer_job(folder: Path) -> None:
     shutil.rmtree(folder / "environments")
     repository = _environment(folder, targets='targets: {trainjob: {version: "2.3"}}\n')
@@ -371,9 +377,10 @@ BEFORE: dict[tuple[str, int], Callable[[Path], object]] = {
     ("docs/importing.md", 2): _a_job_of_the_old_operator,
     ("docs/lifecycle.md", 1): _behind,
     ("docs/manifests.md", 1): _another_size,
-    ("docs/planning.md", 1): _an_edited_base,
-    ("docs/planning.md", 2): _a_longer_job,
-    ("docs/planning.md", 3): lambda folder: git(folder, "checkout", "--quiet", "environments"),
+    ("docs/planning.md", 1): _a_larger_budget,
+    ("docs/planning.md", 2): _an_edited_base,
+    ("docs/planning.md", 3): _a_longer_job,
+    ("docs/planning.md", 4): lambda folder: git(folder, "checkout", "--quiet", "environments"),
 }
 AFTER: dict[str, Callable[[Path], object]] = {"README.md": _its_run_is_the_one_that_is_named}
 _KUBEFLOW = """\

@@ -8,6 +8,7 @@ from dataclasses import field, replace
 from operator import attrgetter, eq, is_
 from pathlib import Path
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment, Waiver
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
@@ -19,7 +20,7 @@ from trainwright.files.memo import Cell, Owner, cell_of, tracked
 from trainwright.findings.credentials import redact
 from trainwright.findings.diagnostics import HELD
 from trainwright.objects.departure import applied_by_job
-from trainwright.plan import actions, affected, causes, object_changes, uses
+from trainwright.plan import actions, affected, causes, object_changes, policies, uses
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.model import (
     Action,
@@ -30,6 +31,7 @@ from trainwright.plan.model import (
     ObjectChange,
     Plan,
     PlannedRun,
+    PolicyChange,
     SettingChange,
     SharedFileImpact,
     WiringChange,
@@ -162,6 +164,7 @@ class Comparison(Owner):
             findings=findings,
             underived=underived,
             wiring=self._wiring(),
+            policies=self._policies(),
             sources={
                 path: self.after.reader.lines(path)
                 for path in sorted({place.file for place in places})
@@ -194,13 +197,28 @@ class Comparison(Owner):
             ("engine", before.engine, after.engine),
             ("prune", before.prune, after.prune),
         )
-        path = environment_path(name)
         for key, old, new in values:
             if old != new and not (key == "prune" and after.engine == "none"):
-                pointer = Pointer.of("gitops", key)
-                document = self.after.loaded(name).document
-                place = document.place(pointer) if document else Location(path)
-                yield SettingChange(name, Cause(pointer, old, new, place))
+                yield SettingChange(name, self._setting(name, Pointer.of("gitops", key), old, new))
+
+    def _setting(self, name: str, pointer: Pointer, old: Data, new: Data) -> Cause:
+        """Return a changed setting of an environment, and the line that sets it."""
+        document = self.after.loaded(name).document
+        place = document.place(pointer) if document else Location(environment_path(name))
+        return Cause(pointer, old, new, place)
+
+    def _policies(self) -> tuple[PolicyChange, ...]:
+        """Return what limits the jobs of the selected environments otherwise than before."""
+        sides = [
+            (name, self.before.environments.get(name), self._environment_of(name))
+            for name in self._selected().names
+        ]
+        return tuple(
+            PolicyChange(name, self._setting(name, it.pointer, it.before, it.after), it.loosens)
+            for name, was, now in sides
+            if was is not None and now is not None
+            for it in policies.differing(was, now)
+        )
 
     def _starting(self, file: JobFile, why: str) -> str:
         """Return when a new job starts, with the Kustomization that it waits for."""

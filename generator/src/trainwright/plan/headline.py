@@ -40,7 +40,7 @@ def verdict(review: Plan) -> str:
     forged = len({finding.place.file for finding in review.underived})
     first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
     rests = [list(_rest(review, brief=brief)) for brief in (False, True)]
-    levels = _actions(review) or ["no job changes" if review.changing else ""]
+    levels = _actions(review) or ["no job changes" if review.changing or review.policies else ""]
     lines = (
         _line(first, actions, rest[:kept])
         for kept in range(len(rests[0]), -1, -1)
@@ -90,6 +90,12 @@ def _rest(review: Plan, *, brief: bool) -> Iterator[str]:
     ends = [change.ending for change in review.changes if change.action is Action.NEW_RUN]
     if stay := sum(end is not None and end.waits for end in ends):
         yield f"{plural(stay, 'old run')} {'keeps' if stay == 1 else 'keep'} running"
+    loosened = [change.environment for change in review.policies if change.loosens]
+    if loosened:
+        where = (
+            loosened[0] if len(set(loosened)) == 1 else plural(len(set(loosened)), "environment")
+        )
+        yield f"loosens {plural(len(loosened), 'policy', 'policies')} of {where}"
     yield from _requested(review)
     short = [
         f"{environment.name} {fit.what} {_exceeded(fit)}"

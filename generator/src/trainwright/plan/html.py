@@ -61,6 +61,7 @@ def render(review: Plan, style: Style) -> str:
         unrendered=[
             *words.otherwise(review),
             *words.unrendered(review),
+            *words.policies(review),
             *words.wiring(review),
         ],
         objects=[_object(change) for change in review.objects],

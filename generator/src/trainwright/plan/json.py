@@ -14,6 +14,7 @@ from trainwright.plan.model import (
     ObjectChange,
     Plan,
     PlannedRun,
+    PolicyChange,
     SharedFileImpact,
     WiringChange,
 )
@@ -41,6 +42,7 @@ def render(review: Plan, style: Style) -> str:
             "environments": [_environment(item) for item in review.environments],
             "objects": [_object(change) for change in review.objects],
             "wiring": _wiring(review.wiring),
+            "policies": [_policy(change) for change in review.policies],
             "sharedFiles": [_shared_file(item) for item in review.blast],
             "findings": [finding_data(finding) for finding in review.findings],
         },
@@ -69,6 +71,14 @@ def _wiring(change: WiringChange) -> Data:
         "settings": [
             {"environment": it.environment, "cause": _cause(it.cause)} for it in change.settings
         ],
+    }
+
+
+def _policy(change: PolicyChange) -> Data:
+    return {
+        "environment": change.environment,
+        "cause": _cause(change.cause),
+        "loosens": change.loosens,
     }
 
 

@@ -73,6 +73,7 @@ _LINK = 500  # characters of a path that is linked
 
 def _notes(review: Plan) -> Iterator[str]:
     yield from words.unrendered(review)
+    yield from words.policies(review)
     yield from words.wiring(review)
 
 

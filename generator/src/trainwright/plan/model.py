@@ -225,6 +225,15 @@ class WiringChange:
     settings: tuple[SettingChange, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyChange:
+    """A changed setting of an environment that limits what its jobs may do or use."""
+
+    environment: str
+    cause: Cause
+    loosens: bool  # whether jobs may do more than before
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything a merge will do. `head` is empty if the plan is for the working tree.
@@ -242,6 +251,7 @@ class Plan:
     sources: Mapping[str, tuple[str, ...]] = field(repr=False)
     underived: tuple[Finding, ...] = ()
     wiring: WiringChange = WiringChange()
+    policies: tuple[PolicyChange, ...] = ()
 
     @property
     def changes(self) -> tuple[JobChange, ...]:

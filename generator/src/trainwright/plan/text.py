@@ -40,7 +40,7 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
     yield visible(headline.verdict(review))
     for line in words.unrendered(review):
         yield style.paint(visible(line), "yellow")
-    for line in words.wiring(review):
+    for line in (*words.policies(review), *words.wiring(review)):
         yield style.paint(visible(line), "yellow")
     if review.behind:
         yield f"{style.against} has {review.behind} commits more, which are not looked at"

@@ -258,6 +258,14 @@ def unrendered(review: Plan) -> Iterator[str]:
         )
 
 
+def policies(review: Plan) -> Iterator[str]:
+    """Yield a line for each setting that limits jobs and was changed, those that loosen first."""
+    for change in sorted(review.policies, key=lambda change: not change.loosens):
+        effect = "allows more" if change.loosens else "allows less"
+        place = change.cause.place
+        yield f"{change.environment} {effect} than before: {cause(change.cause)} ({place})"
+
+
 def wiring(review: Plan) -> Iterator[str]:
     """Yield what is to be done with the objects of GitOps engines, and what these then do."""
     change = review.wiring

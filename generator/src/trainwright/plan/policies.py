@@ -1,0 +1,120 @@
+"""What an environment allows after a merge that it did not allow before, and the reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Environment, Waiver
+from trainwright.datatypes.finding import Severity
+from trainwright.datatypes.pointer import Pointer
+
+
+class Policy(NamedTuple):
+    """A setting that limits what jobs may do, before and after a merge; None is unset."""
+
+    pointer: Pointer
+    before: Data
+    after: Data
+    loosens: bool  # whether jobs may do more than before
+
+
+def differing(before: Environment, after: Environment) -> Iterator[Policy]:
+    """Yield the settings that limit jobs and differ, as they are written."""
+    yield from _pod_security(before, after)
+    yield from _images(before, after)
+    yield from _allowed(before, after)
+    yield from _severities(before, after)
+    yield from _waivers(before.waivers, after.waivers)
+    yield from _limits(before, after)
+
+
+_STRICTEST_FIRST = ("restricted", "baseline", "privileged")  # Pod Security Standards
+
+
+def _pod_security(before: Environment, after: Environment) -> Iterator[Policy]:
+    old, new = before.pod_security, after.pod_security
+    if old != new:
+        loosens = _STRICTEST_FIRST.index(new) > _STRICTEST_FIRST.index(old)
+        yield Policy(Pointer.of("podSecurity"), old, new, loosens)
+
+
+def _images(before: Environment, after: Environment) -> Iterator[Policy]:
+    if before.require_digest != after.require_digest:
+        pointer = Pointer.of("images", "requireDigest")
+        yield Policy(pointer, before.require_digest, after.require_digest, before.require_digest)
+    old, new = before.registries, after.registries
+    if set(old) != set(new):
+        loosens = bool(old) and (not new or not all(_within(one, old) for one in new))
+        yield Policy(Pointer.of("images", "registries"), [*old] or None, [*new] or None, loosens)
+
+
+def _within(prefix: str, allowed: Sequence[str]) -> bool:
+    return any(prefix.startswith(one) for one in allowed)
+
+
+def _allowed(before: Environment, after: Environment) -> Iterator[Policy]:
+    old, new = before.allow, after.allow
+    if set(old) != set(new):
+        yield Policy(Pointer.of("allow"), [*old] or None, [*new] or None, not set(new) <= set(old))
+
+
+def _severities(before: Environment, after: Environment) -> Iterator[Policy]:
+    rules = {*before.severities, *after.severities}
+    for rule in sorted(rules):
+        old, new = _severity(before, rule), _severity(after, rule)
+        if old != new:
+            loosens = _weight(new, rule) < _weight(old, rule)
+            yield Policy(Pointer.of("severities", rule), old, new, loosens)
+
+
+def _severity(environment: Environment, rule: str) -> str | None:
+    override = environment.severities.get(rule)
+    if override is None:
+        return None
+    return "required" if override.required else override.severity.value
+
+
+def _weight(severity: str | None, rule: str) -> int:
+    from trainwright.reports.report import every_rule  # every rule there is costs 80 ms to import
+
+    known = every_rule().get(rule)
+    default = known.severity if known else Severity.WARNING
+    return _LIGHTEST_FIRST.index(severity or default.value)
+
+
+_LIGHTEST_FIRST = (Severity.OFF, Severity.NOTE, Severity.WARNING, Severity.ERROR, "required")
+
+
+def _waivers(before: Iterable[Waiver], after: Sequence[Waiver]) -> Iterator[Policy]:
+    """Yield waivers that are new, gone or last until another day, whatever their reason."""
+    was = {(waiver.rule, waiver.job): waiver.until for waiver in before}
+    now = {(waiver.rule, waiver.job): waiver.until for waiver in after}
+    for place, waiver in enumerate(after):
+        key = (waiver.rule, waiver.job)
+        if was.get(key) != waiver.until:
+            old = _waiver(*key, was[key]) if key in was else None
+            pointer = Pointer.of("waivers", place)
+            yield Policy(pointer, old, _waiver(*key, waiver.until), waiver.until > was.get(key, ""))
+    for key in sorted(was.keys() - now.keys()):
+        yield Policy(Pointer.of("waivers"), _waiver(*key, was[key]), None, False)
+
+
+def _waiver(rule: str, job: str, until: str) -> str:
+    return f"{rule} for {'all jobs' if job == '*' else job} until {until}"
+
+
+def _limits(before: Environment, after: Environment) -> Iterator[Policy]:
+    """Yield the amounts that a plan counts against: who raises one is asked for nothing else."""
+    amounts: list[tuple[Pointer, float | None, float | None]] = [
+        (Pointer.of("budget", "gpuHours"), before.budget.gpu_hours, after.budget.gpu_hours),
+        (Pointer.of("budget", "cost"), before.budget.cost, after.budget.cost),
+    ]
+    amounts += [
+        (Pointer.of("queues", queue, "quota"), before.queues[queue], after.queues[queue])
+        for queue in sorted(before.queues.keys() & after.queues.keys())
+    ]
+    for pointer, old, new in amounts:
+        if old != new:
+            yield Policy(pointer, old, new, old is not None and (new is None or new > old))

@@ -1,0 +1,168 @@
+"""What a plan says of a merge that changes what an environment allows, and no job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import git_repository
+from git_repository import git
+from repository import Repository
+
+POOLS = "pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 64}}\n"
+WAIVER = "waivers: [{rule: TW715, reason: old image, until: 'UNTIL', job: JOB}]\n"
+
+
+def _waiver(until: str = "2030-01-01", job: str = "train") -> str:
+    return WAIVER.replace("UNTIL", until).replace("JOB", job)
+
+
+def _planned(folder: Path, before: str, after: str) -> Repository:
+    repository = Repository(git_repository.init(folder))
+    repository.environment("lab", POOLS + before)
+    path = repository.job("lab/train", "pool: h100\nstate: active\n")
+    text = path.read_text().replace('{cpu: "1", memory: 1Gi}', "{gpu: 4}")
+    path.write_text(text.replace('tag: "1.0"', f"digest: sha256:{'0' * 64}"))
+    assert repository.run("render").exit_code == 0
+    git_repository.commit(repository.root, "Begin")
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+    repository.environment("lab", POOLS + after)
+    return repository
+
+
+def _plan(repository: Repository, output: str = "text") -> str:
+    result = repository.run("plan", "--against", "main", "-o", output)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def _data(repository: Repository) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(_plan(repository, "json"))["plan"]
+    return data
+
+
+LOOSENED = {
+    "pod security": (
+        "podSecurity: restricted\n",
+        "podSecurity: baseline\n",
+        'podSecurity: "restricted" → "baseline"',
+    ),
+    "default pod security": (
+        "",
+        "podSecurity: privileged\n",
+        'podSecurity: "restricted" → "privileged"',
+    ),
+    "digests": (
+        "images: {requireDigest: true}\n",
+        "images: {requireDigest: false}\n",
+        "images.requireDigest: true → false",
+    ),
+    "a wider registry": (
+        "images: {registries: [registry.example.com/ml/]}\n",
+        "images: {registries: [registry.example.com/]}\n",
+        'images.registries: ["registry.example.com/ml/"] → ["registry.example.com/"]',
+    ),
+    "every registry": (
+        "images: {registries: [registry.example.com/]}\n",
+        "",
+        'images.registries: ["registry.example.com/"] → (unset)',
+    ),
+    "one more permission": (
+        "allow: [hostIPC]\n",
+        "allow: [hostIPC, privileged]\n",
+        'allow: ["hostIPC"] → ["hostIPC", "privileged"]',
+    ),
+    "a rule that is off": (
+        "",
+        "severities: {TW715: 'off'}\n",
+        'severities.TW715: (unset) → "off"',
+    ),
+    "a rule that may be waived": (
+        "severities: {TW715: required}\n",
+        "severities: {TW715: error}\n",
+        'severities.TW715: "required" → "error"',
+    ),
+    "a waiver": (
+        "",
+        _waiver(),
+        'waivers.0: (unset) → "TW715 for train until 2030-01-01"',
+    ),
+    "a longer waiver": (
+        _waiver(),
+        _waiver(until="2031-01-01"),
+        'waivers.0: "TW715 for train until 2030-01-01" → "TW715 for train until 2031-01-01"',
+    ),
+    "a waiver for all": (
+        _waiver(),
+        _waiver(job="'*'"),
+        'waivers.0: (unset) → "TW715 for all jobs until 2030-01-01"',
+    ),
+    "a budget": ("budget: {cost: 100}\n", "budget: {cost: 900}\n", "budget.cost: 100"),
+    "no budget": ("budget: {gpuHours: 100}\n", "", "budget.gpuHours: 100"),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "shown"), LOOSENED.values(), ids=LOOSENED.keys())
+def test_what_loosens_a_policy_is_said_first(
+    before: str, after: str, shown: str, tmp_path: Path
+) -> None:
+    repository = _planned(tmp_path / "clone", before, after)
+    text = _plan(repository)
+    first, second, *_ = text.splitlines()
+    assert "loosens 1 policy of lab" in first.lower()
+    assert second.startswith(f"lab allows more than before: {shown}")
+    assert "(environments/lab/environment.yaml:" in second
+    (policy,) = [it for it in _data(repository)["policies"] if it["loosens"]]
+    assert policy["environment"] == "lab"
+
+
+@pytest.mark.parametrize(("after", "before", "_"), LOOSENED.values(), ids=LOOSENED.keys())
+def test_what_tightens_one_is_said_and_is_no_alarm(
+    before: str, after: str, _: str, tmp_path: Path
+) -> None:
+    repository = _planned(tmp_path / "clone", before, after)
+    text = _plan(repository)
+    if "waivers: " in before and "'*'" in before:
+        assert "lab allows more than before: waivers.0: (unset)" in text  # for one that had none
+    else:
+        assert "oosens" not in text
+    assert "lab allows less than before: " in text
+
+
+SAME = {
+    "an order": (
+        "images: {registries: [registry.example.com/, b.io/]}\nallow: [hostIPC, hostPID]\n",
+        "images: {registries: [b.io/, registry.example.com/]}\nallow: [hostPID, hostIPC]\n",
+    ),
+    "a default": ("", "podSecurity: restricted\nimages: {requireDigest: false}\n"),
+    "another reason": (_waiver(), _waiver().replace("old image", "it is pinned in code")),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), SAME.values(), ids=SAME.keys())
+def test_what_changes_no_policy_is_not_said(before: str, after: str, tmp_path: Path) -> None:
+    repository = _planned(tmp_path / "clone", before, after)
+    assert "than before" not in _plan(repository)
+    assert _data(repository)["policies"] == []
+
+
+def test_every_format_names_it(tmp_path: Path) -> None:
+    repository = _planned(
+        tmp_path / "clone", "podSecurity: restricted\n", "podSecurity: baseline\n"
+    )
+    for output in ("text", "markdown", "html"):
+        assert "lab allows more than before: podSecurity" in _plan(repository, output), output
+
+
+def test_what_loosens_stands_before_what_does_not(tmp_path: Path) -> None:
+    repository = _planned(
+        tmp_path / "clone",
+        "allow: [hostIPC]\nimages: {requireDigest: true}\n",
+        "images: {requireDigest: false}\n",
+    )
+    _, more, less, *_ = _plan(repository).splitlines()
+    assert more.startswith("lab allows more than before: images.requireDigest")
+    assert less.startswith("lab allows less than before: allow")
