@@ -244,6 +244,35 @@ def test_status_finds_it_and_its_pods(team: Repository, api: ApiServer, tmp_path
     assert len(item["pods"]) == 1
 
 
+def test_status_finds_the_nodes_of_a_rayjob_by_their_cluster(
+    api: ApiServer, tmp_path: Path
+) -> None:
+    """KubeRay gives the name of the RayJob to the pod that submits the program alone."""
+    body = live_as_it_is("RayJob", "running")
+    body["status"]["rayClusterName"] = "rayjob-running-x7k2p"
+    team = team_of(tmp_path / "team", body)
+    api.put(body)
+    of_all = {"ray.io/cluster": "rayjob-running-x7k2p"}
+    for name, labels in (
+        ("rayjob-running-x7k2p-head-a1b2c", of_all | {"ray.io/node-type": "head"}),
+        ("rayjob-running-x7k2p-gpu-worker-d3e4f", of_all | {"ray.io/node-type": "worker"}),
+        ("rayjob-running-q9w8e", {"ray.io/originated-from-cr-name": "rayjob-running"}),
+        ("another-head-a1b2c", {"ray.io/cluster": "another"}),
+    ):
+        metadata = {"name": name, "namespace": "training", "labels": labels}
+        spec = {"nodeName": "node-a", "containers": [{"name": "pytorch"}]}
+        api.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": RUNNING})  # fmt: skip
+    config = api.kubeconfig(tmp_path / "kubeconfig")
+    done = team.run("status", "prod", "-o", "json", "--kubeconfig", str(config))
+    (item,) = json.loads(done.stdout)["items"]
+    names = sorted(pod["name"].rpartition("-")[0] for pod in item["pods"])
+    assert names == [
+        "rayjob-running",
+        "rayjob-running-x7k2p-gpu-worker",
+        "rayjob-running-x7k2p-head",
+    ]
+
+
 @pytest.mark.parametrize(
     ("body", "phase"),
     [

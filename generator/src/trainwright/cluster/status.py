@@ -299,23 +299,29 @@ def _pods(
     by_run: dict[str, list[Data]] = {}
     for pod in cluster.all(PODS, namespace, label_selector=selector):
         by_run.setdefault(_label(pod, RUN_LABEL), []).append(pod)
-    for label in dict.fromkeys(filter(None, map(_carrier, live))):
-        bare = [
-            live_object.name
-            for live_object in live
-            if _carrier(live_object) == label and _may_lack(live_object, by_run)
-        ]
-        for start in range(0, len(bare), _NAMES):
-            names = ",".join(bare[start : start + _NAMES])
-            for pod in cluster.all(PODS, namespace, label_selector=f"{label} in ({names})"):
-                by_run.setdefault(_label(pod, label), []).append(pod)
+    lacking = [live_object for live_object in live if _may_lack(live_object, by_run)]
+    named: dict[str, dict[str, str]] = {}  # names of objects by the label and its value
+    for live_object in lacking:
+        for label, value in _pod_labels(live_object):
+            named.setdefault(label, {})[value] = live_object.name
+    for label, objects in named.items():
+        values = [*objects]
+        for start in range(0, len(values), _NAMES):
+            selected = f"{label} in ({','.join(values[start : start + _NAMES])})"
+            for pod in cluster.all(PODS, namespace, label_selector=selected):
+                pods = by_run.setdefault(objects.get(_label(pod, label), ""), [])
+                pods += [pod] if pod not in pods else []
     return by_run
 
 
-def _carrier(live_object: LiveObject) -> str:
-    """Return the label that names the object on pods without our labels; empty if all have ours."""
-    adopted = live_object.kind.name_labels[:1] if not live_object.job else ()
-    return live_object.kind.carrier or "".join(adopted)
+def _pod_labels(live_object: LiveObject) -> Iterator[tuple[str, str]]:
+    """Yield labels, and their values, of the object's pods that may lack our labels."""
+    kind = live_object.kind
+    adopted = kind.name_labels[:1] if not live_object.job else ()
+    if label := kind.carrier or "".join(adopted):
+        yield label, live_object.name
+    if not live_object.job:
+        yield from kind.status.pod_labels(live_object.body)
 
 
 def _label(body: Mapping[str, Data], name: str) -> str:

@@ -62,13 +62,15 @@ class Status:
     `state_of` is pure: it turns an object, as the API server returns it, into a state. `waits` says
     in words what the operator's own init containers wait for. `size` is how many pods an elastic
     object has been given, None if that is what its spec asks for. `makes` are the objects between
-    this one and its pods, by kind and name: their warnings count as its own.
+    this one and its pods, by kind and name: their warnings count as its own. `pod_labels` are what
+    its pods have besides the label with its name, as labels and values.
     """
 
     state_of: Callable[[Mapping[str, Data]], State]
     waits: Mapping[str, str] = field(default_factory=dict, hash=False)
     size: Callable[[Mapping[str, Data]], int | None] = _as_it_is
     makes: Callable[[Mapping[str, Data]], tuple[tuple[GroupKind, str], ...]] = _nothing
+    pod_labels: Callable[[Mapping[str, Data]], tuple[tuple[str, str], ...]] = _nothing
 
 
 def status_of(body: Mapping[str, Data]) -> Mapping[str, Data]:

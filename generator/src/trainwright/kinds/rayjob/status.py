@@ -64,8 +64,15 @@ def _makes(body: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:
     return (*cluster, (GroupKind("batch", "Job"), text(mapping(body.get("metadata")).get("name"))))
 
 
+def _pod_labels(body: Mapping[str, Data]) -> tuple[tuple[str, str], ...]:
+    """Return the label of the nodes: only the submitter's pod has the name of the RayJob."""
+    name = text(status_of(body).get("rayClusterName"))
+    return (("ray.io/cluster", name),) if name else ()
+
+
 STATUS = Status(
     state_of=_state_of,
     waits={"wait-gcs-ready": "waits until Ray's head answers"},
     makes=_makes,
+    pod_labels=_pod_labels,
 )
