@@ -8,7 +8,7 @@ from trainwright.datatypes.data import Data, dig, integer, mapping, mappings, te
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.rayjob.pod_templates import CLUSTER
 from trainwright.objects import forms
-from trainwright.objects.kueue import QUEUE_LABEL
+from trainwright.objects.kueue import ELASTIC, QUEUE_LABEL
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 
@@ -113,12 +113,20 @@ def rayjob_not_queueable(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec/clusterSelector", "a cluster that is there already is in no queue")
     elif not spec.get("shutdownAfterJobFinishes"):
         yield Hit("/spec", "shutdownAfterJobFinishes is not true")
+    if _cluster(subject).get("enableInTreeAutoscaling") is True and not _is_elastic(subject):
+        at = CLUSTER / "enableInTreeAutoscaling"
+        yield Hit(at, "a queue gives the whole cluster at once, and it asks for nodes as it goes")
     for index, group in enumerate(mappings(_cluster(subject).get("workerGroupSpecs"))):
         if group.get("groupName") == "head":
             yield Hit(
                 CLUSTER / "workerGroupSpecs" / index / "groupName",
                 'to Kueue "head" is the head, and no group of workers',
             )
+
+
+def _is_elastic(subject: Subject) -> bool:
+    """Whether Kueue counts the nodes anew as they come and go."""
+    return mapping(subject.metadata.get("annotations")).get(ELASTIC) == "true"
 
 
 @warning("TW814")
