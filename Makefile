@@ -30,10 +30,10 @@ render: $(BIN)/trainwright ## validate and render the shipped environments
 PYTEST := $(BIN)/python -E -X utf8 -m pytest --dist worksteal --durations=25 $(if $(AGAIN),--last-failed --last-failed-no-failures none)
 
 test: $(VENV)/.dev ## run the tests that a change of the generator can break, in a few minutes
-	$(PYTEST) $(if $(SLOW),-n 5 -m "not nightly",-n 4 -m "not slow")
+	$(PYTEST) $(if $(SLOW),-n 5 -m "not nightly" --slow-part $(SLOW),-n 4 -m "not slow")
 
 # Tests of processes wait for half of their time: six workers have two cores busy, four 78 % of them.
-# `make test SLOW=yes` runs all in one session: each worker collects once, which takes 10 to 40 s.
+# `make test SLOW=1/1` runs all in one session: each worker collects once, which takes 10 to 40 s.
 test-slow: $(VENV)/.dev ## run the rest: real trainings, image, packaging, fuzzing
 	$(PYTEST) -n 6 -m "slow and not nightly"
 

@@ -19,7 +19,13 @@ import started_afresh
 
 started_afresh.begin()
 
-pytest_plugins = ["continuous_integration", "longest_first", "opened_page", "packaged_extension"]
+pytest_plugins = [
+    "continuous_integration",
+    "longest_first",
+    "opened_page",
+    "packaged_extension",
+    "slow_part",
+]
 
 # Settings of pip that change what is installed. Its index, proxy and certificates stay the user's.
 _PIP = "BUILD_CONSTRAINT CONSTRAINT NO_BINARY NO_DEPS ONLY_BINARY PREFIX REQUIREMENT TARGET USER"

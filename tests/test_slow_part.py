@@ -1,0 +1,53 @@
+"""The parts in which slow tests run by turns leave none out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from slow_part import part, taken
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4, 7])
+@pytest.mark.parametrize("tests", [0, 1, 3, 4, 101])
+def test_the_parts_have_each_test_once(tests: int, parts: int) -> None:
+    all_parts = [taken([*range(tests)], number, parts) for number in range(1, parts + 1)]
+    assert sorted(chain(*all_parts)) == [*range(tests)]
+    assert max(map(len, all_parts)) - min(map(len, all_parts)) <= 1
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "1/", "1/0", "-1/4", "a/b", ""])
+def test_what_is_no_part_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no part"):
+        part(text)
+
+
+TESTS = """
+import pytest
+@pytest.mark.slow
+@pytest.mark.parametrize("case", range(8))
+def test_slow(case): ...
+@pytest.mark.parametrize("case", range(3))
+def test_fast(case): ...
+"""
+
+
+def test_a_session_runs_its_part_of_the_slow_tests_and_all_others(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow: as in ours\n")
+    (tmp_path / "test_both.py").write_text(TESTS)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "slow_part", "--slow-part=2/4", "--co", "-q"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    slow = [f"test_both.py::test_slow[{case}]" for case in (1, 5)]
+    fast = [f"test_both.py::test_fast[{case}]" for case in range(3)]
+    assert done.stdout.split("\n\n")[0].splitlines() == [*slow, *fast]
