@@ -125,6 +125,24 @@ def test_ray_has_shared_memory_where_none_is_mounted() -> None:
     assert mount.source == {"emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}
 
 
+@pytest.mark.parametrize(
+    ("given", "params", "cpus"),
+    [
+        ({"limits": {"cpu": "3500m"}, "requests": {"cpu": "1"}}, {}, "4"),
+        ({"requests": {"cpu": "2"}}, {}, "2"),
+        ({"limits": {"cpu": "8"}}, {"num-cpus": "6"}, "6"),
+        ({}, {}, ""),
+    ],
+)
+def test_ray_counts_the_cpus_of_its_pods(given: Any, params: Any, cpus: str) -> None:
+    body = json.loads(json.dumps(RAYJOB))
+    _head(body)["rayStartParams"] = params
+    (container,) = _head(body)["template"]["spec"]["containers"]
+    container["resources"] = given
+    (head, *_) = operators.pods((Manifest(body=body),))
+    assert [word for word in head.argv if "num-cpus" in word] == [f"--num-cpus={cpus}"] * bool(cpus)
+
+
 def test_a_cluster_that_is_there_already_has_no_pods_of_its_own() -> None:
     body = {**RAYJOB, "spec": {"clusterSelector": {"ray.io/cluster": "a"}}}
     with pytest.raises(ManifestError, match="no head"):
@@ -187,6 +205,26 @@ def test_what_no_spec_can_say_is_refused_by_name(
     assert done.exit_code == 1
     assert f"RayJob/grpo {why}" in done.output
     assert not (repository.root / "environments/ray/jobs").exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "runs"), [("rayjob: {version: '1.5'}", True), ("jobset: {version: '0.11'}", False)]
+)
+def test_without_kuberay_the_image_needs_our_runtime(
+    target: str, runs: bool, repository: Repository
+) -> None:
+    text = f"apiVersion: trainwright.io/v1alpha1\nkind: Environment\nnamespace: training\nkubernetes: {{version: '1.34'}}\ntargets: {{{target}}}\n"  # fmt: skip
+    repository.write("ray/environment.yaml", text)
+    path = repository.root / "input.yaml"
+    path.write_text(yaml.safe_dump(json.loads(json.dumps(RAYJOB))), encoding="utf-8")
+    done = repository.run("import", str(path), "--env", "ray")
+    assert (done.exit_code == 0) is runs, done.output
+    needs = "the package trainwright_runtime starts Ray: install it into the image"
+    assert (needs in done.output) is not runs
+    spec = yaml.safe_load((repository.root / "environments/ray/jobs/grpo.yaml").read_text())
+    assert (spec.get("launcher", "ray"), spec["entrypoint"]) == ("ray", {"module": "rl.train"})
+    assert "became nccl" not in done.output
+    assert "options.num-cpus" not in done.output
 
 
 # --- what is refused -----------------------------------------------------------------------------

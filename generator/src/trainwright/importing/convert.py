@@ -25,6 +25,7 @@ from trainwright.importing.equivalence import Difference, NormalForm
 from trainwright.importing.interactive import interactive
 from trainwright.importing.kept_names import staying
 from trainwright.importing.missing_nodes import missing_nodes
+from trainwright.importing.missing_runtime import missing_runtime
 from trainwright.importing.placeholders import unfilled_variables
 from trainwright.importing.source import Source, naming
 from trainwright.importing.trial import ImportContext
@@ -77,8 +78,9 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
     with naming(f"{source.place}: {source.title}"):
         named = source.pool if source.pool in place.environment.pools else ""
         ways = choices(place.environment, source.pod(), pool or named)
-        # A command that is kept whole would look for its script where none is any more.
-        whole = not companions.script(run)
+        # A command that is kept whole would look for its script where none is any more, and that of
+        # a RayJob is no command line of any shell: KubeRay starts Ray.
+        whole = not companions.script(run) and run.pods[0].program.launcher != "ray"
         specs = (candidate.spec(source, run, place, c) for c in ways if c.apart or whole)
         best = _best(specs, run, source.run(sampled=True), place)
     if isinstance(best, Unsupported):
@@ -110,6 +112,7 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
             *_written(source, _others(explain.left(accounts), (*staying_names, *source.left))),
             *staying_names,
             *missing_nodes(source, run),
+            *missing_runtime(source, rendered, _target(spec, place)),
             *interactive(source),
         ),
         added=equivalence.differences(run, rendered, changed),

@@ -115,9 +115,14 @@ def _installed(word: str) -> tuple[str, ...]:
 def _options(command: commands.Command, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if "PET_MAX_RESTARTS" in env:
         yield "max-restarts", env["PET_MAX_RESTARTS"]
+    without = _MEETING | (_UNUSED_BY_RAY if "ray" in command.options else frozenset())
     for name, value in sorted(command.options.items()):
-        if name not in _MEETING:
+        if name not in without:
             yield name, value
+
+
+# Ray has no process group, and its nodes end as their pods do.
+_UNUSED_BY_RAY = frozenset({"backend", "grace-period"})
 
 
 def processes(

@@ -10,10 +10,12 @@ of any other kind.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from trainwright.datatypes import quantity
 from trainwright.datatypes.data import amount, dig, mapping, text, texts
 from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.rayjob import entrypoint
@@ -130,9 +132,20 @@ def _options(manifest: Manifest) -> Iterator[str]:
     params: Mapping[str, str] = texts(
         mapping(dig(manifest.spec, "rayClusterSpec", "headGroupSpec", "rayStartParams"))
     )
+    params = {**_counted(manifest), **params}
     for name in ("num-cpus", "object-store-memory"):
         if name in params:
             yield f"--{name}={params[name]}"
+
+
+def _counted(manifest: Manifest) -> Mapping[str, str]:
+    """Return the CPUs that KubeRay gives to Ray where nothing is set: the limit, or the request."""
+    head = next(template for template in pod_templates(manifest) if template.role == "head")
+    resources = build.main_container(head).body.get("resources")
+    for kind in ("limits", "requests"):
+        if cpu := quantity.read(dig(mapping(resources), kind, "cpu")):
+            return {"num-cpus": str(math.ceil(cpu))}
+    return {}
 
 
 OPERATOR = Operator(name="KubeRay", pods=_pods)
