@@ -34,6 +34,8 @@ REFUSED = {
     "scalar": (b"hello\n", "TW005", (1, 1), "found a single value"),
     "number as key": (b"1: a\n", "TW005", (1, 1), "reads as a int"),
     "list as key": (b"? [a]\n: 1\n", "TW005", (1, 3), "plain string"),
+    "mapping as key": (b"? a: 1\n: 1\n", "TW005", (1, 3), "plain string"),
+    "template": (b"a:\n  b: {{IMAGE}}\n", "TW005", (2, 7), "a placeholder of a template"),
     "python tag": (b"a: !!python/object:os.system x\n", "TW003", (1, 4), "!!python/object:os"),
     "own tag": (b"a: !include b.yaml\n", "TW003", (1, 4), "!include"),
     "binary": (b"a: !!binary aGk=\n", "TW003", (1, 4), "!!binary"),

@@ -286,6 +286,12 @@ def _position(marked: Node | yaml.Event) -> tuple[int, int]:
     return (mark.line, mark.column) if mark else (0, 0)
 
 
+_FILL_IN = (
+    "Write its value, or print the file with what fills it in, such as `helm template`; as a text "
+    "it stands in quotes."
+)
+
+
 def compose(text: str) -> MappingNode:
     """The nodes of a text that `parse` accepts; their marks say where each value is."""
     return _composed(_masked(text, breaks=True))
@@ -412,6 +418,9 @@ class _Builder:
             kind = node.tag.rpartition(":")[2]
             message = f"the key {node.value!r} reads as a {kind}, not as a string"
             raise _Refusal(dx.SHAPE, message, _position(node), f'Quote it: "{node.value}".')
+        if isinstance(node, MappingNode) and node.flow_style:
+            message = "{{…}} is a placeholder of a template, which nothing fills in here"
+            raise _Refusal(dx.SHAPE, message, _position(node), _FILL_IN)
         raise _Refusal(dx.SHAPE, "a key must be a plain string", _position(node))
 
     def _note_duplicates(self, pairs: list[tuple[Node, Node]]) -> None:
