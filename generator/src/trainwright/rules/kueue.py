@@ -149,8 +149,9 @@ def invalid_kueue_setting(subject: Subject) -> Iterator[Hit]:
 
 
 def _unfit(subject: Subject) -> Iterator[tuple[str, str]]:
-    if subject.kind in SERVED and subject.annotations.get(ELASTIC) == "true":
-        yield ELASTIC, f"no {subject.kind} is an elastic job: that are Jobs and Ray's kinds"
+    elastic = subject.annotations.get(ELASTIC) == "true"
+    if elastic and subject.kind in SERVED and subject.kind.group != "ray.io":
+        yield ELASTIC, f"no {subject.kind} is an elastic job: only Jobs and Ray's kinds are"
 
 
 def _unfit_for_job(subject: Subject) -> Iterator[tuple[str, str]]:
