@@ -32,6 +32,7 @@ from trainwright.objects.pods.template import CHECKPOINT_DIR, Container, PodTemp
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
+from trainwright.rules.serving import serves_model
 
 
 @warning("TW711", spec=Pointer("/gracePeriod"), per_pod=True)
@@ -162,7 +163,7 @@ _SPOT = {
 def spot_without_checkpoints(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         where = on_spot(subject, template)
-        if not where or template.serves:
+        if not where or template.serves or serves_model(subject.kind, template):
             continue
         ours = CHECKPOINT_DIR in (name for c in template.trains for name in c.variables)
         if not (ours or (subject.job is None and saves(template))):

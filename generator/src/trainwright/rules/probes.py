@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes.data import Data, dig, integer, mapping, mappings, sequence, text
-from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.objects import forms
@@ -14,6 +13,7 @@ from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.field_checks import Problem, between
+from trainwright.rules.serving import serves_model
 from trainwright.specs.upstream import numbers, upstream
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -145,18 +145,9 @@ _NUMBERS = (
 _PATIENCE = 300  # seconds: loading a checkpoint or compiling a model takes minutes
 
 
-def _trains(template: PodTemplate, *, accelerated: bool = True) -> bool:
-    """Whether the pods are sure to train, and not to serve or to copy.
-
-    Those with accelerators are, if `accelerated`; those of a launcher are in any case.
-    """
-    launched = any(launches(container.started) for container in template.trains)
-    return launched or (accelerated and bool(template.accelerators))
-
-
-def _serves(kind: GroupKind) -> bool:
-    """Whether accelerators of a kind mostly serve a model: those of a Deployment, for instance."""
-    return kind.group == "apps" or kind == GroupKind("ray.io", "RayService")
+def _trains(template: PodTemplate) -> bool:
+    """Whether the pods are sure to train, and not to serve or to copy."""
+    return bool(template.accelerators) or any(launches(c.started) for c in template.trains)
 
 
 @warning(
@@ -170,7 +161,7 @@ def impatient_liveness_probe(subject: Subject) -> Iterator[Hit]:
         probe = mapping(body.get(name))
         if not container or not probe or (name == "startupProbe" and not _trains(template)):
             continue
-        if _serves(subject.kind) and not _trains(template, accelerated=False):
+        if serves_model(subject.kind, template):
             continue
         period, failures = count(probe.get("periodSeconds")), count(probe.get("failureThreshold"))
         delay = count(probe.get("initialDelaySeconds")) or 0

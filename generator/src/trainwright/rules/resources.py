@@ -107,6 +107,8 @@ def _is_small(amount: str | float) -> bool:
 
 @warning("TW702", spec=Pointer("/shm"), per_pod=True)
 def missing_shared_memory(subject: Subject) -> Iterator[Hit]:
+    if subject.kind.group == "ray.io":  # KubeRay mounts it
+        return
     for template in subject.templates:
         if template.partial or _has_shared_memory(template):
             continue
