@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes.data import mappings, text
+from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.pointer import Pointer
 from trainwright.objects.pods import code
 from trainwright.objects.pods.template import Container, PodTemplate
@@ -26,12 +27,26 @@ def _containers(template: PodTemplate) -> tuple[Container, ...]:
     return (*template.containers, *template.ephemeral)
 
 
+# Volumes that operators add to pods, which a container may mount by name.
+# kubeflow/mpi-operator v0.7.0, pkg/controller/mpi_job_controller.go; ray-project/kuberay v1.7.0,
+# ray-operator/controllers/ray/common/pod.go
+_OF_RAY = frozenset({"shared-mem", "ray-logs", "ray-tls", "ray-token", "gcs-storage"})
+_ADDED: Mapping[GroupKind, frozenset[str]] = {
+    GroupKind("kubeflow.org", "MPIJob"): frozenset({"mpi-job-config", "ssh-auth"}),
+    **{GroupKind("ray.io", f"Ray{kind}"): _OF_RAY for kind in ("Job", "Cluster", "Service")},
+}
+# Volumes for the sidecar that GKE adds where a bucket is mounted.
+# https://cloud.google.com/kubernetes-engine/docs/how-to/cloud-storage-fuse-csi-driver-sidecar
+_OF_SIDECAR = ("gke-gcsfuse-tmp", "gke-gcsfuse-buffer", "gke-gcsfuse-cache")
+
+
 @error("TW725", spec=Pointer("/volumes"), per_pod=True)
 def mount_without_volume(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         if template.partial:
             continue
         volumes = {*template.claimed} | {text(volume.get("name")) for _, volume in template.volumes}
+        volumes |= _ADDED.get(subject.kind, frozenset())
         for container in _containers(template):
             for field, index, name in _mounts(container):
                 if name and name not in volumes:
@@ -46,7 +61,7 @@ def unused_volume(subject: Subject) -> Iterator[Hit]:
         mounted = {name for c in _containers(template) for *_, name in _mounts(c)}
         for pointer, volume in template.volumes if not template.partial else ():
             name = text(volume.get("name"))
-            if name and name not in mounted:
+            if name and name not in mounted and name not in _OF_SIDECAR:
                 message = f'no container mounts the volume "{name}"'
                 yield Hit(pointer, message, Pointer.of("volumes", name))
 
