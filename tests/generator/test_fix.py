@@ -80,3 +80,57 @@ def test_a_credential_is_not_shown(repository: Repository) -> None:
     assert secret not in done.output
     assert secret in text(repository)
     assert "retries: 2" in text(repository)
+
+
+GPUS = "resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 64"
+
+
+@pytest.mark.parametrize(
+    ("environment", "job"),
+    [
+        ("", "target: jobset\n"),  # there is such a target, and it is not installed
+        ("queueing: none\nqueues: {main: {}, others: {}}\n", "queue: main\n"),
+        ("queueing: none\nqueues: {main: {}}\n", "queue: main\n"),
+        (f"pools: {{l40: {{{GPUS}}}}}\n", "pool: l40s\n"),  # of another environment
+        (f"pools: {{a100-40gb: {{{GPUS}}}}}\n", "pool: a100-80gb\n"),
+        (f"pools: {{h100-east: {{{GPUS}}}, h100-west: {{{GPUS}}}}}\n", "pool: h100-est\n"),
+        (f"pools: {{cpu: {{}}, h100: {{{GPUS}}}}}\n", "pool: gb200\n"),
+        (f"pools: {{h100: {{{GPUS}}}}}\n", "pool: gb200\n"),
+        ("", "target: tfjob\n"),
+        ("queueing: kueue\nqueues: {team-a: {}, team-b: {}}\n", "queue: team-c\n"),
+        ("", "extends: base/bert-v3\n"),
+        ("", "extends: base/bert-v\n"),
+    ],
+)
+def test_what_trains_where_is_never_chosen(
+    repository: Repository, environment: str, job: str
+) -> None:
+    """Neither a value that exists and does not suit, nor one that is like several or like none."""
+    repository.environment("other", f"pools: {{l40s: {{{GPUS}}}}}\n")
+    for version in (1, 2):
+        repository.job(f"base/bert-v{version}")
+    repository.environment("prod", environment)
+    repository.job("prod/llm", job)
+    before = text(repository)
+    done = repository.run("check", "--fix", "--yes", "prod/llm")
+    assert "error[TW0" in done.output
+    assert (done.exit_code, text(repository)) == (1, before)
+
+
+@pytest.mark.parametrize(
+    ("environment", "job", "fixed"),
+    [
+        (f"pools: {{cpu: {{}}, h100: {{{GPUS}}}}}\n", "pool: h10\n", "pool: h100\n"),
+        ("", "target: pytorchjb\n", "target: pytorchjob\n"),
+        ("", "target: PyTorchJob\n", "target: pytorchjob\n"),
+        ("", "extends: base/bert-lage\n", "extends: base/bert-large\n"),
+    ],
+)
+def test_a_slip_of_one_name_is_mended(
+    repository: Repository, environment: str, job: str, fixed: str
+) -> None:
+    repository.environment("prod", environment)
+    repository.job("base/bert-large")
+    repository.job("prod/llm", job)
+    repository.run("check", "--fix", "--yes", "prod/llm")
+    assert fixed in text(repository)

@@ -77,6 +77,14 @@ def possible(place: Place, pointer: Pointer, in_spec: Pointer | None) -> list[Na
     return list(_fabrics()) if place.kind == "environment" and _FABRIC.fullmatch(pointer) else []
 
 
+def is_known(place: Place, name: str) -> bool:
+    """Whether any environment, or Trainwright itself, has what a value of a spec names."""
+    key = declared_as(place.in_spec)
+    return (key == "targets" and name in TARGETS) or any(
+        other.text == name for other in (declared(place.session, "", key) if key else ())
+    )
+
+
 def possible_keys(parent: Pointer) -> list[Name]:
     """Return the names that may be keys of a mapping whose keys the schema does not list."""
     return list(rules()) if parent in ("/waivers", "/severities") else []

@@ -17,6 +17,7 @@ from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile, job_of
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.slip import slip_of
 from trainwright.documents import editing, yamlio
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.credentials import HIDDEN
@@ -100,7 +101,11 @@ def _meant(session: Session, finding: Finding) -> Iterator[Action]:
 
 
 def _named(session: Session, finding: Finding) -> Iterator[Action]:
-    """Yield edits that replace an undeclared name with a similar one of the environment's."""
+    """Yield edits that replace an undeclared name with a similar one of the environment's.
+
+    None of them is beyond doubt where the name is known elsewhere: it is no slip, and another pool
+    or target would train otherwise.
+    """
     entry = _entry(session, finding)
     if finding.rule != dx.REFERENCE.id or entry is None or entry.key is None:
         return
@@ -108,8 +113,11 @@ def _named(session: Session, finding: Finding) -> Iterator[Action]:
     at = entry.value.start
     place = Place(session, finding.place.file, at)
     possible = [option.text for option in names.possible(place, entry.pointer, place.in_spec)]
-    for name in get_close_matches(str(value), possible, n=_NEAREST, cutoff=0) if value else ():
-        yield from _replaced(session, finding, entry, name, preferred=len(possible) == 1)
+    if not value or value in possible:
+        return  # it is there, and does not suit
+    meant = "" if names.is_known(place, str(value)) else slip_of(str(value), possible)
+    for name in get_close_matches(str(value), possible, n=_NEAREST, cutoff=0):
+        yield from _replaced(session, finding, entry, name, preferred=name == meant)
 
 
 def _replaced(

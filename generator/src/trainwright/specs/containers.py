@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 
 from trainwright.datatypes.data import dig, mapping
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.job import Container, Job
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.slip import slip_of
 from trainwright.datatypes.volumes import Claim, Mount
 from trainwright.findings import diagnostics as dx
 from trainwright.objects.pods.command import SCRIPT_PATH
@@ -115,7 +115,7 @@ def _claim_fits(job: Job, spec: Layered, claim: Claim, at: Pointer) -> Iterator[
 
 
 def _no_volume(name: str, at: Pointer, volume_names: Sequence[str], spec: Layered) -> Finding:
-    near = next(iter(get_close_matches(name, volume_names, n=1)), "")
+    near = slip_of(name, volume_names)
     remedy = f'Did you mean "{near}"?' if near else f"Add {Pointer.of('volumes', name).dotted}."
     message = f'{at.dotted} mounts "{name}", there is no such volume'
     where = at / "mounts" / name

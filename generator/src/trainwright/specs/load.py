@@ -29,6 +29,7 @@ from trainwright.datatypes.layout import (
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.same import digest
+from trainwright.datatypes.slip import slip_of
 from trainwright.documents.validation import schema
 from trainwright.documents.validation.violation import Violation, show
 from trainwright.documents.yamlio import Document, parse
@@ -526,9 +527,8 @@ class Reader(Owner):
         parts = re.sub(r"\.ya?ml$", "", base).split("/")
         meant = "/".join(part for part in parts if part.strip(".") and part not in _AROUND)
         if meant not in candidates:
-            near = get_close_matches(meant, candidates, n=1, cutoff=_NEAR)
             alike = [name for name in candidates if name.partition("/")[2] == meant]
-            meant = (alike if len(alike) == 1 else near or [""])[0]
+            meant = alike[0] if len(alike) == 1 else slip_of(meant, candidates)
         if meant:
             return f"Write `extends: {meant}`."
         there = f" There are: {listed(candidates, _MOST_BASES)}." if candidates else ""

@@ -16,6 +16,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import JOB_FIELDS
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.slip import slip_of
 from trainwright.documents.validation import kubernetes_fields, translation
 from trainwright.documents.validation import other_forms as forms
 from trainwright.documents.validation.violation import Violation, show
@@ -511,7 +512,12 @@ def _one_of(value: str, allowed: list[str]) -> str:
     if version := _VERSION.fullmatch(value):
         return version[1] if version[1] in allowed else ""
     other = _OTHER_VALUES.get(value, "")
-    return other if other in allowed else _nearest(value, allowed, 0.7)
+    if other in allowed:
+        return other
+    small = {name.lower(): name for name in allowed}
+    if value.lower() in small:
+        return small[value.lower()]
+    return small.get(slip_of(value.lower(), small), "")
 
 
 _VERSION = re.compile(r"v?(\d+\.\d+)(?:[.+-].*)?")
