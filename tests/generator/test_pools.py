@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from repository import Repository
+from repository import JOB, Repository
 from trainwright.datatypes.layout import JobFile
 from trainwright.files.tree import Folder
 from trainwright.render import build
@@ -288,3 +288,48 @@ def test_import_leaves_out_what_the_pool_says_and_removes_what_the_workload_lack
     assert "shm" not in spec
     assert spec["env"] == {"NCCL_DEBUG": None}
     assert _effective(repository, "prod/new")["env"] == {"OWN": "x"}
+
+
+# --- a pool of accelerators of which none is requested ---------------------------------------------
+
+_ACCELERATED = "pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8}, cpu: {}}\n"
+
+
+def _unrequested(tmp_path: Path, job: str) -> str:
+    repository = Repository(tmp_path)
+    version = 'kubernetes: {version: "1.34"}\ntargets: {pytorchjob: {}, jobset: {}}\n'
+    repository.write(
+        "prod/environment.yaml",
+        "apiVersion: trainwright.io/v1alpha1\nkind: Environment\nnamespace: t\n"
+        f"{version}{_ACCELERATED}",
+    )
+    written = JOB.replace("NAME", "llm")
+    if "resources:" in job.split("roles:", maxsplit=1)[0]:
+        written = written.replace('resources: {cpu: "1", memory: 1Gi}\n', "")
+    repository.write("prod/jobs/llm.yaml", written + job)
+    done = repository.run("check", "prod", "--no-cache")
+    assert "error[" not in done.output, done.output
+    return done.stdout
+
+
+def test_a_pool_whose_accelerators_nobody_requests(tmp_path: Path) -> None:
+    found = _unrequested(tmp_path, "pool: h100\n")
+    assert "llm.yaml:10:7" in found
+    assert 'warning[TW033]: the pool "h100" has accelerators, and the job requests none' in found
+    assert "Write `resources: {gpu: 8}`" in found
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        "pool: cpu\n",
+        "",
+        "pool: h100\nresources: {cpu: '1', memory: 1Gi, gpu: 8}\n",
+        "pool: h100\nresources: {cpu: '1', memory: 1Gi, gpu: 0}\n",
+        "pool: h100\nresources: {cpu: '1', memory: 1Gi, extended: {nvidia.com/mig-1g.10gb: 1}}\n",
+        "pool: h100\nresourceClaims: {gpus: {template: whole}}\n",
+        "pool: h100\ntarget: jobset\nroles: {server: {entrypoint: {argv: [vllm]}, resources: {gpu: 8}}}\n",
+    ],
+)
+def test_what_requests_none_on_purpose(tmp_path: Path, job: str) -> None:
+    assert "TW033" not in _unrequested(tmp_path, job)

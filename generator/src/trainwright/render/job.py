@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from trainwright.datatypes.data import mapping
 from trainwright.datatypes.environment import Environment, Waiver
 from trainwright.datatypes.finding import Finding, Location, Related
 from trainwright.datatypes.frozen import dataclass
@@ -242,7 +243,11 @@ def _next_run(done: Rendered, work: _Work) -> Rendered:
     )
     if job.state == "cancelled" or has_none:
         return replace(done, findings=linted)
-    noted = (*_left_out(sources.spec, job, environment), *_ambiguous(sources.spec, job))
+    noted = (
+        *_left_out(sources.spec, job, environment),
+        *_unrequested(sources.spec, job),
+        *_ambiguous(sources.spec, job),
+    )
     linted = (*linted, *_about(file, noted))
     try:
         texts = work.texts(job, environment, name)
@@ -509,6 +514,24 @@ def _left_out(spec: Layered, job: Job, environment: Environment) -> Iterator[Fin
             message = f"{left} of the pool {job.pool.name} are left to the flavor of {job.queue}"
             at = Pointer("/pool")
             yield dx.PLACED_BY_FLAVOR.at(spec.authored(at), message, path=at)
+
+
+def _unrequested(spec: Layered, job: Job) -> Iterator[Finding]:
+    """Yield a finding where a pool of accelerators is named and none of them is requested.
+
+    A job that wants none says so: `gpu: 0`.
+    """
+    pool, resources = job.pool, mapping(spec.data.get("resources"))
+    if pool is None or not pool.resource or "gpu" in resources or job.resource_claims:
+        return
+    vendor = pool.resource.partition("/")[0]  # whose slices of a GPU are extended resources
+    others = any(name.startswith(f"{vendor}/") for name in job.resources.extended)
+    if others or any(role.resources.gpu or role.resource_claims for role in job.roles):
+        return
+    at, many = Pointer("/pool"), pool.gpus_per_node or 1
+    message = f'the pool "{pool.name}" has accelerators, and the job requests none of them'
+    remedy = f"Write `resources: {{gpu: {many}}}`, how many one node uses; or gpu: 0 for none."
+    yield dx.UNREQUESTED.at(spec.authored(at), message, path=at, remedy=remedy)
 
 
 def _ambiguous(spec: Layered, job: Job) -> Iterator[Finding]:
