@@ -219,3 +219,80 @@ def test_no_job_to_edit_is_said(verb: str, repository: Repository) -> None:
     done = repository.run(verb, "staging")
     assert done.exit_code == 2
     assert done.stderr == "trainwright: no job in staging\n"
+
+
+# --- specs in folders where none is read -----------------------------------------------------------
+
+SPEC = f"{HEAD}name: new\nentrypoint: {{script: train.py}}\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "to"),
+    [
+        ("environments/prod/new.yaml", "environments/prod/jobs/new.yaml."),
+        ("environments/prod/new.yml", "environments/prod/jobs/new.yaml."),
+        ("environments/prod/llms/new.yaml", "environments/prod/jobs/new.yaml."),
+        ("environments/prod/jobs/team/new.yaml", "environments/prod/jobs/new.yaml."),
+        (
+            "environments/prod/jobs/team/llm.yaml",
+            "environments/prod/jobs/team-llm.yaml, with `name: team-llm`.",
+        ),
+        ("environments/prod/jobs/new.yml", "Rename it to new.yaml."),
+        (
+            "environments/jobs/new.yaml",
+            "environments/<env>/jobs/new.yaml; <env> is one of dev, prod.",
+        ),
+        ("environments/jobs/prod/new.yaml", "environments/prod/jobs/new.yaml."),
+        ("environments/new.yaml", "environments/<env>/jobs/new.yaml; <env> is one of dev, prod."),
+        ("environments/base/new.yaml", "environments/base/jobs/new.yaml."),
+        ("jobs/new.yaml", "environments/<env>/jobs/new.yaml; <env> is one of dev, prod."),
+        ("jobs/prod/new.yaml", "environments/prod/jobs/new.yaml."),
+        ("prod/jobs/new.yaml", "environments/prod/jobs/new.yaml."),
+    ],
+)
+def test_a_spec_in_a_wrong_folder_is_told_where_it_belongs(
+    path: str, to: str, repository: Repository
+) -> None:
+    full = repository.root / path
+    full.parent.mkdir(parents=True, exist_ok=True)
+    full.write_text(SPEC)
+    (found,) = _findings(repository)
+    assert found.startswith(f"TW008 {path}: ")
+    done = repository.run("check")
+    assert done.exit_code == 1
+    assert to in done.stdout
+
+
+def test_an_only_environment_is_named(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.environment("prod")
+    repository.write("new.yaml", SPEC)
+    assert "Move it to environments/prod/jobs/new.yaml." in repository.run("check").stdout
+
+
+def test_an_environment_in_a_folder_of_another_is_found(repository: Repository) -> None:
+    repository.environment("team/staging")
+    (found,) = _findings(repository)
+    assert found.startswith("TW008 environments/team/staging: ")
+    assert "Move it to environments/staging." in repository.run("check").stdout
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "environments/notes/values.yaml",
+        "environments/prod/values.yaml",
+        "environments/prod/charts/values.yaml",
+        "environments/prod/jobs/.backup/old.yaml",
+        "environments/values.yaml",
+        "jobs/values.yaml",
+        "jobs/pipelines/values.yaml",
+    ],
+)
+def test_files_of_other_tools_may_lie_anywhere_else(path: str, repository: Repository) -> None:
+    full = repository.root / path
+    full.parent.mkdir(parents=True, exist_ok=True)
+    full.write_text("kind: ConfigMap\ndata: {entrypoint: a}\n")
+    assert _findings(repository) == []
+    full.write_bytes(b"\xff\xfe")
+    assert _findings(repository) == []

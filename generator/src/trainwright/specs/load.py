@@ -39,6 +39,7 @@ from trainwright.files.tree import Tree
 from trainwright.findings import diagnostics as dx
 from trainwright.specs import files, layers
 from trainwright.specs.merge import BUILT_IN, Layer, Layered, stack, without_nulls
+from trainwright.specs.misplaced import Misplaced, below_jobs
 
 _MAX_BASES = 8
 _FILE_NAME = "Name it environments/<env>/jobs/<job>.yaml, in lower-case letters, digits and dashes."
@@ -48,6 +49,7 @@ _BASE = "base"  # by convention the folder of specs that are only extended
 # environment.yaml is asked for by name
 _ENVIRONMENT_FILES = ("ledger.yaml", "jobs", OBJECTS, ADOPTED)
 _SHARED_FILES = ("defaults.yaml", "images.lock.yaml")
+_READ = frozenset({ENVIRONMENT_FILE, *_ENVIRONMENT_FILES, *_SHARED_FILES})
 _LINE = re.compile(r"\r\n|\r|\n")  # line breaks of YAML, which U+2028 is not
 _RESERVED = frozenset({"jobs", RENDERED})
 _TRACES = frozenset({RENDERED, "ledger.yaml"})  # of a folder that was once rendered
@@ -87,11 +89,18 @@ def survey(reader: Reader) -> Inventory:
         elif folder.kind == "folder" and _is_environment(tree, folder.name, extended):
             if problem := _unusable_name(folder.name):
                 remedy = "Rename the folder to lower-case letters, digits and dashes."
+                if folder.name in _RESERVED:
+                    remedy = f"Move what is in it to {ENVIRONMENTS}/<env>/."
                 findings.append(dx.LAYOUT.at(Location(inside), problem, remedy=remedy))
                 continue
             names, misplaced = _job_names(tree, f"{inside}/jobs")
             jobs[folder.name] = tuple(JobFile(folder.name, name) for name in names)
             findings.extend((*misplaced, *_misspelt(tree, inside, _ENVIRONMENT_FILES)))
+    elsewhere = Misplaced(tree, reader.raw, _READ)
+    findings.extend(elsewhere.anywhere(jobs))
+    for folder in tree.entries(ENVIRONMENTS):
+        if folder.kind == "folder":
+            findings.extend(elsewhere.beside_jobs(folder.name, jobs))
     return Inventory(jobs, tuple(findings))
 
 
@@ -177,6 +186,8 @@ def _job_names(tree: Tree, inside: str) -> tuple[list[str], list[Finding]]:
             findings.append(_special(path))
         elif stem != entry.name and entry.kind == "file" and _NAME.fullmatch(stem):
             names.append(stem)
+        elif entry.kind == "folder" and (below := [*below_jobs(tree, inside, entry.name)]):
+            findings.extend(below)
         else:
             message = f"{printable(entry.name)} is not a job spec: <job>.yaml is expected here"
             usual = _usual(entry.name)
