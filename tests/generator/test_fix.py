@@ -134,3 +134,95 @@ def test_a_slip_of_one_name_is_mended(
     repository.job("prod/llm", job)
     repository.run("check", "--fix", "--yes", "prod/llm")
     assert fixed in text(repository)
+
+
+# --- a spec that is wrapped like a Kubernetes object -----------------------------------------------
+
+WRAPPED = """\
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+metadata:
+  name: llm
+  labels: {team: nlp}
+spec:  # as in a Deployment
+  # who asks for it
+  image: {repository: registry.example.com/ml/train, tag: "1.0"}
+  entrypoint:
+    inline: |
+      import torch
+
+      print(torch.__version__)
+  resources: {cpu: "1", memory: 1Gi}
+  nodes: 2
+  maxDuration: 2h
+"""
+UNWRAPPED = """\
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+name: llm
+labels: {team: nlp}
+# who asks for it
+image: {repository: registry.example.com/ml/train, tag: "1.0"}
+entrypoint:
+  inline: |
+    import torch
+
+    print(torch.__version__)
+resources: {cpu: "1", memory: 1Gi}
+nodes: 2
+maxDuration: 2h
+"""
+
+
+def test_a_wrapped_spec_is_one_finding_and_is_unwrapped(repository: Repository) -> None:
+    repository.write("prod/jobs/llm.yaml", WRAPPED)
+    shown = repository.run("check", "--no-cache").stdout
+    assert shown.count("error[") == 1
+    assert "llm.yaml:6:1" in shown
+    assert "without metadata and spec: `name: llm`, `image`, `entrypoint`, `resources`" in shown
+    done = repository.run("check", "--fix", "--yes")
+    assert done.exit_code == 0, done.output
+    assert text(repository) == UNWRAPPED
+
+
+@pytest.mark.parametrize(
+    ("written", "fixed"),
+    [
+        (WRAPPED.replace("nodes: 2", "nods: 2"), UNWRAPPED),  # another mistake in it
+        (WRAPPED.replace("\n", "\r\n"), UNWRAPPED.replace("\n", "\r\n")),
+        ("kind: JobSpec\nmetadata: {name: llm}\nspec: {nodes: 2}\n", "kind: JobSpec\nname: llm\nnodes: 2\n"),
+    ],
+)  # fmt: skip
+def test_it_is_unwrapped_however_it_is_written(
+    repository: Repository, written: str, fixed: str
+) -> None:
+    path = repository.root / "environments/prod/jobs/llm.yaml"
+    path.write_bytes(written.encode())
+    repository.run("check", "--fix", "--yes")
+    assert path.read_bytes() == fixed.encode()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        WRAPPED.replace("  name: llm\n", "  name: llm\n  namespace: other\n"),
+        WRAPPED.replace("spec:  #", "nodes: 3\nspec:  #"),
+    ],
+)
+def test_what_would_be_lost_is_left_to_people(repository: Repository, written: str) -> None:
+    repository.write("prod/jobs/llm.yaml", written)
+    repository.run("check", "--fix", "--yes")
+    assert text(repository) == written
+
+
+def test_a_wrapped_environment_and_a_wrapped_base_are_unwrapped(repository: Repository) -> None:
+    head = "apiVersion: trainwright.io/v1alpha1\nkind: Environment\n"
+    path = repository.root / "environments/prod/environment.yaml"
+    path.write_text(
+        f'{head}spec:\n  namespace: t\n  kubernetes: {{version: "1.31"}}\n  targets: {{pytorchjob: {{}}}}\n'
+    )
+    repository.write("base/jobs/big.yaml", WRAPPED.replace("llm", "big"))
+    repository.write("prod/jobs/llm.yaml", "kind: JobSpec\nname: llm\nextends: base/big\n")
+    assert repository.run("check", "--no-cache").stdout.count("error[") == 1
+    assert repository.run("check", "--fix", "--yes").exit_code == 0
+    assert "spec" not in path.read_text()

@@ -116,8 +116,12 @@ def _is_better(
 
 
 def _changed(session: Session, path: str, old: bytes) -> Iterator[int]:
-    """The numbers of the lines that a file has otherwise than before, from 1."""
-    before, after = old.decode().splitlines(), session.raw(path).decode().splitlines()
+    """The numbers of the lines that a file has otherwise than before, from 1.
+
+    One that is only indented otherwise says what it said.
+    """
+    texts = (old.decode(), session.raw(path).decode())
+    before, after = ([line.strip() for line in text.splitlines()] for text in texts)
     for tag, _, _, start, stop in SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
         if tag != "equal":
             yield from range(start + 1, stop + 1)

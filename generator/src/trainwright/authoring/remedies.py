@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from trainwright.authoring import names
 from trainwright.authoring.place import Place, kind_of, spec_root
 from trainwright.authoring.text import Entry, Position, Span, offset
-from trainwright.datatypes.data import Data
+from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile, job_of
@@ -242,6 +242,28 @@ def _set(session: Session, finding: Finding) -> Iterator[Action]:
             yield Action(title=f"Set {key}: {text}", files={file.path: raw}, finding=finding)
 
 
+def _lifted(session: Session, finding: Finding) -> Iterator[Action]:
+    """The fields of `spec` at the top, and the name and labels of `metadata`."""
+    path, pointer = finding.place.file, finding.path
+    data = _value(session, path, "")
+    if pointer != "/spec" or finding.rule != dx.SCHEMA.id or not isinstance(data, Mapping):
+        return
+    keys = [key for key in ("metadata", "spec") if key in data]
+    if kind_of(path) != "job":
+        keys = ["spec"]  # an environment has the name of its folder
+    elif mapping(data.get("metadata")).keys() - _OF_METADATA:
+        return
+    with suppress(editing.EditError):
+        raw = session.raw(path)
+        for key in keys:
+            raw = editing.lift(path, raw, key)
+        title = "Write the fields of spec at the top"
+        yield Action(title=title, files={path: raw}, finding=finding, preferred=True)
+
+
+_OF_METADATA = frozenset({"name", "labels", "annotations"})  # that jobs have as well
+
+
 def _name(session: Session, finding: Finding) -> Iterator[Action]:
     """The name of the file in the file."""
     if finding.rule != dx.NAME.id:
@@ -260,6 +282,7 @@ _REMEDIES: tuple[Callable[[Session, Finding], Iterator[Action]], ...] = (
     _written,
     _fields,
     _set,
+    _lifted,
     _name,
 )
 

@@ -58,6 +58,18 @@ def drop(file: str, raw: bytes, pointer: str) -> bytes:
     raise EditError(f"{file}: {Pointer(pointer).dotted} cannot be removed alone; do it by hand")
 
 
+def lift(file: str, raw: bytes, key: str) -> bytes:
+    """Return the file with what is in a top-level mapping at the top itself. Raises EditError."""
+    data, source = _data(file, raw), _Source(_text(raw))
+    entry, inside = source.find((key,)), data.get(key)
+    if entry is not None and isinstance(inside, Mapping) and not entry.elsewhere:
+        rest = _without(data, (key,))
+        lifted = _bytes(raw, source.lifted(entry))
+        if not rest.keys() & inside.keys() and _says(file, lifted, {**rest, **inside}):
+            return lifted
+    raise EditError(f"{file}: what is in {key} cannot be moved to the top alone; do it by hand")
+
+
 def note(raw: bytes, pointer: str) -> str:
     """Return the comment after a value on its line, without the hash, or "" if there is none."""
     source = _Source(_text(raw))
@@ -154,6 +166,23 @@ class _Source:
     def next_line(self, at: int) -> int:
         """Return where the line after an offset begins: after a literal block, at the offset."""
         return at if self.text[:at].endswith("\n") else min(self.line_end(at) + 1, len(self.text))
+
+    def lifted(self, entry: _Entry) -> str:
+        """Return the text with the lines of a mapping in place of its key, without their indent."""
+        text, value = self.text, entry.value
+        assert isinstance(value, MappingNode)
+        start = text.rfind("\n", 0, entry.start) + 1
+        first, stop = self.next_line(_stop(entry.key)), self.next_line(entry.end)
+        if value.flow_style:
+            fields = self.entries(value)
+            lines = [text[field.start : field.end] + self.newline for field in fields]
+        else:
+            indent = fields[0].key.start_mark.column if (fields := self.entries(value)) else 0
+            lines = [
+                line[indent:] if line.strip() and not line[:indent].strip() else line
+                for line in text[first:stop].splitlines(keepends=True)
+            ]
+        return text[:start] + "".join(lines) + text[stop:]
 
     def without(self, entry: _Entry) -> str:
         """Return the text without an entry, and without its lines if nothing else is on them."""

@@ -10,7 +10,7 @@ from functools import cached_property
 from operator import eq
 from pathlib import Path
 
-from trainwright.datatypes.data import Data
+from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.errors import SelectionError, SourceError
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
@@ -469,6 +469,8 @@ class Reader(Owner):
         """Return what is wrong with a file by itself; several environments or jobs may use it."""
         document = self.document(path)
         assert isinstance(document, Document)
+        if wrapped := _wrapped(document):
+            return (wrapped,)
         return violations(against(), stack((Layer("file", document),)), path)
 
     # --- jobs --------------------------------------------------------------------------------
@@ -485,7 +487,8 @@ class Reader(Owner):
                 chain.append(document)
         if findings:
             return LoadedJob(file, None, tuple(findings), tuple(paths), source)
-        if other := _of_other_kind(file, chain[0]):
+        other = _of_other_kind(file, chain[0]) or _wrapped(chain[0], str(file))
+        if other:
             return LoadedJob(file, None, (other,), tuple(paths), source)
         findings.extend(_name_agrees(file, chain[0]))
         taken = self.with_files(layers.stacked(environment.layers, layers.of_job(chain)))
@@ -566,6 +569,26 @@ def _of_other_kind(file: JobFile, document: Document) -> Finding | None:
     message = "this is not a job spec, but a file of another tool"
     at = document.place("")
     return dx.SCHEMA.at(at, message, subject=str(file), remedy=remedy) if remedy else None
+
+
+def _wrapped(document: Document, subject: str = "") -> Finding | None:
+    """Return one finding for fields that are under `spec`, as in a Kubernetes object, or None."""
+    data, spec = document.data, document.data.get("spec")
+    ours = str(data.get("apiVersion", _OURS)).startswith(_OURS)
+    if not isinstance(spec, Mapping) or not (ours or data.get("kind") == "JobSpec"):
+        return None
+    name = mapping(data.get("metadata")).get("name")
+    named = [f"`name: {name}`"] if isinstance(name, str) and data.get("kind") == "JobSpec" else []
+    fields = listed([*named, *(f"`{key}`" for key in spec)], _MOST_FIELDS)
+    remedy = f"Write them at the top, without metadata and spec: {fields}."
+    message, path = "the fields are under spec, as in a Kubernetes object", Pointer("/spec")
+    return dx.SCHEMA.at(
+        document.key_place(path), message, subject=subject, path=path, remedy=remedy
+    )
+
+
+_OURS = "trainwright.io/"
+_MOST_FIELDS = 8  # that one line names
 
 
 def _of_other_tools(path: str, raw: bytes) -> tuple[Finding, ...]:
