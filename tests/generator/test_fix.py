@@ -136,6 +136,23 @@ def test_a_slip_of_one_name_is_mended(
     assert fixed in text(repository)
 
 
+@pytest.mark.parametrize(
+    ("written", "fixed"),
+    [
+        ("flags: {lr 0.1, epochs: 3}\n", "flags: {lr: 0.1, epochs: 3}\n"),
+        ("flags:\n  lr 0.1\n  epochs: 3\n", "flags:\n  lr: 0.1\n  epochs: 3\n"),
+        ("env: {LEVEL: “info”, “OTHER”: x}\n", 'env: {LEVEL: "info", OTHER: x}\n'),
+        ("flags: {lr: 0,1}\n", "flags: {lr: 0,1}\n"),  # 0.1, or two devices
+    ],
+)
+def test_entries_that_yaml_reads_otherwise(
+    repository: Repository, written: str, fixed: str
+) -> None:
+    repository.job("prod/llm", written)
+    repository.run("check", "--fix", "--yes")
+    assert text(repository).endswith(fixed)
+
+
 # --- a spec that is wrapped like a Kubernetes object -----------------------------------------------
 
 WRAPPED = """\

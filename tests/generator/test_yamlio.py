@@ -88,6 +88,21 @@ MISTAKES = {
     "resources: {cpu: 4, gpu:8}\n": ((1, 21), '"gpu:8" has no space', "`gpu: 8`"),
     "env: {A: b, C:d}\n": ((1, 13), '"C:d" has no space', "`C: d`"),
     "name: x\nnodes 2\npool: y\n": ((2, 1), '"nodes 2" has no colon', "`nodes: 2`"),
+    "flags:\n  lr 0.1\n  epochs: 3\n": ((2, 3), '"lr 0.1" has no colon', "`lr: 0.1`"),
+    "flags: {lr 0.1}\n": ((1, 9), '"lr 0.1" has no colon', "`lr: 0.1`"),
+    "flags: {a: 1, lr 0.1, b: 2}\n": ((1, 15), '"lr 0.1" has no colon', "`lr: 0.1`"),
+    "env: {LEVEL “info”}\n": ((1, 7), "has no colon", '`LEVEL: "info"`'),
+    "flags: {lr: 0,1}\n": ((1, 9), 'the comma in "0,1" ends the value', "`lr: 0.1`"),
+    "flags: {lr: 0,1, n: 3}\n": ((1, 9), 'the comma in "0,1" ends the value', '`lr: "0,1"`'),
+    "flags: {lr: -0,5}\n": ((1, 9), 'the comma in "-0,5"', "`lr: -0.5`"),
+    "flags: {steps: 1,000}\n": ((1, 9), 'the comma in "1,000"', "`steps: 1000` or `steps: 1.000`"),
+    "env: {LEVEL: “info”}\n": ((1, 7), "curly quotes", '`LEVEL: "info"`'),
+    "env: {LEVEL: \u2018info\u2019}\n": ((1, 7), "curly quotes", '`LEVEL: "info"`'),
+    "env:\n  LEVEL: „a: b“\n".replace(": b", " b"): ((2, 3), "curly quotes", '`LEVEL: "a b"`'),
+    "env:\n  “LEVEL”: info\n": ((2, 3), "curly quotes", "`LEVEL: info`"),
+    "“env”: {A: b}\n": ((1, 1), "curly quotes", "`env:`"),
+    "args: [“a”]\n": ((1, 8), "curly quotes", '`"a"`'),
+    "env: {A: “x, y”}\n": ((1, 14), "no quote in YAML", "begins and ends"),
     "a:\n  - x\n  -y\n": ((3, 3), '"-y" has no space behind its dash', "`- y`"),
     "description: this: that\n": ((1, 18), "a colon and a space", "`description: 'this: that'`"),
     "a: @x\n": ((1, 4), "cannot begin with @", "quotes"),
@@ -118,12 +133,36 @@ def test_what_was_probably_meant(text: str, expected: tuple[tuple[int, int], str
         "password: this: hunter2hunter\n",
         "a: 1\ntoken:ghp_hunter2hunterabcdefghijklmnopqrstuvw\n",
         "password:hunter2hunter\n",
+        "env: {a: 1, password hunter2hunter}\n",
+        "env: {password: “hunter2hunter”}\n",
+        "env: {“password”: hunter2hunter}\n",
+        "env: [“ghp_hunter2hunterabcdefghijklmnopqrstuvw”]\n",
     ],
 )
 def test_no_remedy_repeats_a_secret(text: str) -> None:
     found = yamlio.parse("f.yaml", text.encode())
     assert isinstance(found, tuple)
     assert "hunter2hunter" not in f"{found[0].message} {found[0].remedy}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: [0,1]\n",
+        "a: {lr: 0, b: 1}\n",
+        "a: 0,1\n",
+        "a: {lr: '0,1'}\n",
+        "a: {dry_run}\n",
+        "a: {'lr 0.1'}\n",
+        "a: {lr 0.1: }\n",
+        "a: '“quoted”'\n",
+        "a: say “hello” to it\n",
+        "a: “this” and “that” are it\n",
+        "a: |\n  print(“x”)\n",
+    ],
+)
+def test_what_is_meant_as_it_is_written(text: str) -> None:
+    assert isinstance(yamlio.parse("f.yaml", text.encode()), yamlio.Document)
 
 
 @given(st.text(alphabet="a:- \n\t{}[]'\"#|>@`%&*!<=\r\x85\u2028", max_size=40))

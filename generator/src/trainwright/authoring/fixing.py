@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from trainwright.authoring.remedies import Action, remedies
 from trainwright.datatypes.finding import Finding, Severity
 from trainwright.datatypes.frozen import dataclass
+from trainwright.findings.diagnostics import SYNTAX
 
 if TYPE_CHECKING:
     from trainwright.authoring.session import Session
@@ -100,14 +101,17 @@ def _is_better(
 ) -> bool:
     """Whether a finding is gone, and there is no new error where the remedy wrote.
 
-    Errors elsewhere were there already: what cannot be understood is looked at no further.
+    Errors elsewhere were there already: what cannot be understood is looked at no further. Nor is
+    any of a file that cannot be read, so that a line which can be may have another mistake.
     """
+    unread = finding.rule == SYNTAX.id
     present = {_key(other) for other in earlier}
     written = {(path, line) for path, raw in old.items() for line in _changed(session, path, raw)}
     return not any(
         _key(other) == _key(finding)
         or (
             other.severity is Severity.ERROR
+            and (not unread or other.rule == finding.rule)
             and _key(other) not in present
             and (other.place.file, other.place.line) in written
         )

@@ -34,6 +34,8 @@ _MEANT = re.compile(r'[Dd]id you mean "([^"]+)"\?')
 _WRITE = re.compile(r"Write `([^`…]+)`\.")
 _FIELDS = re.compile(r"^Write `([^`…]+)`(?: and `([^`…]+)`)?(?: and `([^`…]+)`)?\.")
 _UNITS = re.compile(r"^Write the unit: ")
+# What a remedy of broken YAML changes: spaces, colons, dashes and quotes.
+_PACKED = re.compile("[\\s:\"'\u2018-\u201e\u00ab\u00bb-]")
 _CODE = re.compile(r"`([^`…]+)`")
 _SET = re.compile(r"`([a-z][A-Za-z]*): ([^`…{}\[\]]+)`")
 _REMOVE = re.compile(r"^(?:Remove|Leave)\b")
@@ -144,9 +146,9 @@ def _written(session: Session, finding: Finding) -> Iterator[Action]:
     number = finding.place.line - 1
     line = session.text(path).line(number)
     wanted = match[1]
-    packed = re.sub(r"[\s:-]", "", wanted)
-    for start, end in _words(line):
-        if re.sub(r"[\s:-]", "", line[start:end]) == packed:
+    packed = _PACKED.sub("", wanted)
+    for start, end in (*_words(line), _token(line, finding.place.column - 1)):
+        if _PACKED.sub("", line[start:end]) == packed:
             span = Span(Position(number, start), Position(number, end))
             title = f"Write {wanted}"
             raw = replaced(session, path, span, wanted)
@@ -225,6 +227,11 @@ def _words(line: str) -> Iterator[tuple[int, int]]:
     yield start, stop
     if line[start : start + 2] == "- ":
         yield start + 2, stop
+
+
+def _token(line: str, start: int) -> tuple[int, int]:
+    """Return the column range of an entry of a flow mapping that begins at a column."""
+    return start, start + len(re.split(r"\s*(?:[,}\]]|\s#|$)", line[start:], maxsplit=1)[0])
 
 
 def _set(session: Session, finding: Finding) -> Iterator[Action]:

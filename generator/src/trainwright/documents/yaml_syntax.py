@@ -72,10 +72,16 @@ def explain(fault: Fault) -> Explanation | None:
 def missing_space(text: str) -> str:
     """Return `pool: h100` for a word that lacks the space after its colon, else ""."""
     match = _NO_SPACE.fullmatch(text)
-    return _pair(match[1], match[2]) if match else ""
+    return shown_pair(match[1], match[2]) if match else ""
 
 
-def _pair(key: str, value: str, sign: str = ": ") -> str:
+def missing_colon(text: str) -> str:
+    """Return `lr: 0.1` for words that lack the colon between them, else ""."""
+    match = _NO_COLON.fullmatch(text)
+    return shown_pair(match[1], match[2]) if match and match[2] else ""
+
+
+def shown_pair(key: str, value: str, sign: str = ": ") -> str:
     """Return a key and its value as they should be written, without what may be confidential."""
     secret = value and (named(key, value) or suspicious(value))
     return f"{key}{sign}{'…' if secret else value}"
@@ -107,11 +113,11 @@ def _space(fault: Fault) -> Explanation | None:
     for number in numbers:
         line = fault.line(number).split(" #")[0].rstrip()
         if match := _NO_SPACE.fullmatch(line):
-            written = _pair(match[1], match[2], ":")
+            written = shown_pair(match[1], match[2], ":")
             return Explanation(
                 f'"{written}" has no space behind its colon',
                 (number, match.end(1)),
-                f"Write `{_pair(match[1], match[2])}`.",
+                f"Write `{shown_pair(match[1], match[2])}`.",
             )
     return None
 
@@ -122,7 +128,7 @@ def _dash(fault: Fault) -> Explanation | None:
     match = _NO_SPACE_AFTER_DASH.fullmatch(line)
     if "expected ':'" not in fault.problem or not match:
         return None
-    word = _pair("", match[1], "")
+    word = shown_pair("", match[1], "")
     message = f'"-{word}" has no space behind its dash'
     at = (number, len(line) - len(line.lstrip()))
     return Explanation(message, at, f"Write `- {word}`.")
@@ -136,8 +142,8 @@ def _colon(fault: Fault) -> Explanation | None:
     if not match:
         return None
     key, value = match[1], match[2] or ""
-    message = f'"{_pair(key, value, " ").rstrip()}" has no colon behind its key'
-    return Explanation(message, fault.since, f"Write `{_pair(key, value).rstrip()}`.")
+    message = f'"{shown_pair(key, value, " ").rstrip()}" has no colon behind its key'
+    return Explanation(message, fault.since, f"Write `{shown_pair(key, value).rstrip()}`.")
 
 
 def _bracket(fault: Fault) -> Explanation | None:
@@ -253,8 +259,20 @@ def _second_colon(fault: Fault) -> Explanation | None:
         return None
     message = f"the value has a colon and a space in it; {fault.problem}"
     name, text = key.strip().removeprefix("- "), value.strip().replace("'", "''")
-    written = _pair(name, text).removeprefix(f"{name}: ")
+    written = shown_pair(name, text).removeprefix(f"{name}: ")
     return Explanation(message, fault.at, f"Quote it: `{name}: '{written}'`.")
+
+
+def _colon_above(fault: Fault) -> Explanation | None:
+    """Explain a missing colon that shows at the key of the next line."""
+    above = fault.line(fault.before).split(" #")[0].rstrip()
+    indent = len(above) - len(above.lstrip())
+    same = indent == len(line := fault.line(fault.at[0])) - len(line.lstrip())
+    if "mapping values" not in fault.problem or not same or not (meant := missing_colon(above)):
+        return None
+    written = meant.replace(": ", " ", 1)
+    message = f'"{written}" has no colon behind its key'
+    return Explanation(message, (fault.before, indent), f"Write `{meant}`.")
 
 
 def _indicator(fault: Fault) -> Explanation | None:
@@ -283,6 +301,7 @@ _READINGS: tuple[Callable[[Fault], Explanation | None], ...] = (
     _surplus,
     _indent,
     _second_colon,
+    _colon_above,
     _colon,
     _indicator,
     _escape,

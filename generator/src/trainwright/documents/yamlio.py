@@ -17,6 +17,7 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.not_as_meant import explanations, is_rest_of_number
 from trainwright.documents.yaml_syntax import Fault, explain, missing_space
 from trainwright.documents.yamltext import HalfCharacterError, Masked, masked
 from trainwright.findings import diagnostics as dx
@@ -359,6 +360,11 @@ class _Builder:
             if node.style == "|" and self._text:
                 self.blocks[pointer] = self._first_of_block(mark.line + 1)
             return value
+        if self._dialect.key is None:
+            self.mistakes += (
+                _Refusal(dx.SYNTAX, found.message, found.at, found.remedy)
+                for found in explanations(node)
+            )
         if isinstance(node, MappingNode) and node.tag == _MAP:
             return self._mapping(node, pointer, depth + 1)
         if isinstance(node, SequenceNode) and node.tag == _SEQ:
@@ -396,7 +402,11 @@ class _Builder:
             self._note_duplicates(own)
             pairs = self._flatten(node)
         data: dict[str, Data] = {}
+        last: tuple[Node, Node] | None = None
         for key_node, value_node in pairs:
+            if node.flow_style and is_rest_of_number(key_node, value_node, last):
+                continue
+            last = key_node, value_node
             key = self._key(key_node)
             child = pointer / key
             if key in data and pairs is node.value:
@@ -405,8 +415,6 @@ class _Builder:
             mark = key_node.start_mark
             self.keys[child] = (mark.line, mark.column)
             data[key] = self.build(value_node, child, depth)
-            if data[key] is None and self._dialect.key is None:
-                self.mistakes += _joined(key_node, value_node)
         return data
 
     def _key(self, node: Node) -> str:
@@ -450,15 +458,6 @@ class _Builder:
                 merged = value.value if isinstance(value, SequenceNode) else [value]
                 for source in merged:
                     self._refuse_recursive_merge(source, above | {id(node)})
-
-
-def _joined(key: Node, value: Node) -> Iterator[_Refusal]:
-    """Yield a refusal for `{gpu:8}`, which is a key without a value in YAML."""
-    meant = missing_space(key.value) if isinstance(key, ScalarNode) and not key.style else ""
-    if meant and not value.value:
-        written = meant.replace(": ", ":", 1)  # without a credential's value
-        message = f'"{written}" has no space behind its colon'
-        yield _Refusal(dx.SYNTAX, message, _position(key), f"Write `{meant}`.")
 
 
 def _refuse_controls(value: str, node: Node) -> None:

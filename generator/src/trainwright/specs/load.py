@@ -575,7 +575,8 @@ def _wrapped(document: Document, subject: str = "") -> Finding | None:
     """Return one finding for fields that are under `spec`, as in a Kubernetes object, or None."""
     data, spec = document.data, document.data.get("spec")
     ours = str(data.get("apiVersion", _OURS)).startswith(_OURS)
-    if not isinstance(spec, Mapping) or not (ours or data.get("kind") == "JobSpec"):
+    ours = data.get("kind") == "JobSpec" or (ours and data.get("kind") != "Defaults")
+    if not isinstance(spec, Mapping) or not ours:
         return None
     name = mapping(data.get("metadata")).get("name")
     named = [f"`name: {name}`"] if isinstance(name, str) and data.get("kind") == "JobSpec" else []

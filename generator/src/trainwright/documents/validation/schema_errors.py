@@ -20,7 +20,7 @@ from trainwright.datatypes.slip import slip_of
 from trainwright.documents.validation import kubernetes_fields, translation
 from trainwright.documents.validation import other_forms as forms
 from trainwright.documents.validation.violation import Violation, show
-from trainwright.documents.yaml_syntax import missing_space
+from trainwright.documents.yaml_syntax import missing_colon, missing_space
 from trainwright.findings import credentials
 
 Schemas = Mapping[str, Mapping[str, Data]]  # by their $id; the root also under ""
@@ -280,6 +280,8 @@ def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     meant = missing_space(value) if types == ["object"] and isinstance(value, str) else ""
     if meant and not remedy.startswith("Write `"):
         remedy = f"A colon needs a space behind it: `{meant}`."
+    elif types == ["object"] and isinstance(value, str) and (meant := missing_colon(value)):
+        remedy = remedy if remedy.startswith("Write `") else f"A colon is missing: `{meant}`."
     yield Violation(pointer, message, remedy.strip() or f"Write {expected}.")
 
 
