@@ -200,13 +200,26 @@ def _keyword(
 
 
 def _violations(failure: _Failure) -> Iterator[Violation]:
-    pointer = Pointer.of(*failure.path)
+    for violation in _explained(failure, Pointer.of(*failure.path)):
+        if remedy := translation.of_bucket(violation.pointer, _value(failure, violation)):
+            yield replace(violation, remedy=remedy)
+        else:
+            yield violation
+
+
+def _explained(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     if failure.names:
         yield from _bad_key(failure, pointer)
     elif failure.branches:
         yield from _best_branch(failure, pointer)
     else:
         yield from _EXPLAIN.get(failure.keyword, _other)(failure, pointer)
+
+
+def _value(failure: _Failure, violation: Violation) -> Data:
+    """Return the value that a violation is about."""
+    below = violation.pointer.parts[len(failure.path) :]
+    return lookup(failure.instance, Pointer.of(*below)) if below else failure.instance
 
 
 def _name(pointer: Pointer) -> str:

@@ -6,6 +6,7 @@ would not accept. https://kubernetes.io/docs/reference/kubernetes-api/workload-r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from trainwright.datatypes.data import Data, mapping
@@ -238,6 +239,32 @@ def of_other_file(file: str) -> str:
     """Return the command that makes a spec of a file that another tool reads."""
     environment = "".join(file.split("/")[1:2])
     return f"Make it a job spec: `trainwright import --force --env {environment} {file}`"
+
+
+_BUCKET = re.compile(r"(?:s3a?|gs|gcs|az|abfss?|wasbs?|oss|oci|hf)://\S+")
+_STORES = frozenset("s3 gcs gs bucket s3Bucket bucketName".split())
+
+
+def of_bucket(pointer: Pointer, value: Data) -> str:
+    """Return how an object store is used, for a URL of one where a volume is expected, or ""."""
+    holder = next((part for part in pointer.parts if part in ("volumes", "checkpoint")), "")
+    texts = [*value.values()] if isinstance(value, Mapping) else value
+    texts = texts if isinstance(texts, list) else [texts]
+    url = next((text for text in texts if isinstance(text, str) and _BUCKET.match(text)), "")
+    url = re.sub(r":/[^/]\S*$", "", url).rstrip("/")  # of a mount as of Docker
+    named = holder == "volumes" and pointer.last in _STORES
+    if not holder or not (url or named):
+        return ""
+    if holder == "checkpoint":
+        at = written({"env": {"TRAINWRIGHT_CHECKPOINT_DIR": f"{url}/${{{{ run.name }}}}"}})
+        return f"Checkpoints in a bucket go by its URL, and to no volume. {at} Remove checkpoint."
+    name = next(iter(pointer.parts[pointer.parts.index(holder) + 1 :]), "")
+    flag = "data" if not name or name.isdecimal() else name
+    shown = written({"flags": {flag: url or f"s3://{value if isinstance(value, str) else flag}"}})
+    return (
+        f"A bucket is no volume: the program reads its URL, as the role of a serviceAccount "
+        f"allows. {shown} A driver that mounts buckets is a claim or csi."
+    )
 
 
 # --- the words of a remedy, and whether a spec accepts what they say ------------------------------
