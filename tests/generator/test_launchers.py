@@ -575,3 +575,28 @@ def test_processes_of_two_nodes_meet(
     assert done.returncode == 0, done.stdout + done.stderr
     assert "process 0 of 2: 3" in done.stdout + done.stderr
     assert "process 1 of 2: 3" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "told", "other"),
+    [
+        ("[torchrun, --nnodes=4, a.py]", "Write --nnodes=${{ nodes }}, or leave it out", "accel"),
+        ("[accelerate, launch, a.py]", "Set launcher: accelerate", "nnodes"),
+        ("[deepspeed, a.py]", "Set launcher: deepspeed", "accelerate"),
+    ],
+)
+def test_how_many_nodes_there_are_is_told_for_the_launcher_that_starts(
+    tmp_path: Path, command: str, told: str, other: str
+) -> None:
+    repository = Repository(tmp_path)
+    repository.environment("prod", "queueing: none\n")
+    path = tmp_path / "environments/prod/environment.yaml"
+    path.write_text(
+        path.read_text().replace("targets: {", 'targets: {trainjob: {version: "2.3"}, ')
+    )
+    job = repository.job("prod/llm", "target: trainjob\n")
+    job.write_text(job.read_text().replace("{script: train.py}", f"{{argv: {command}}}"))
+    results = json.loads(repository.run("check", "--no-cache", "-o", "json").stdout)
+    (found,) = (r for r in results["report"]["results"] if r["rule"] == "TW745")
+    assert told in found["remedy"]
+    assert other not in found["remedy"]

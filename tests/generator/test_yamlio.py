@@ -102,7 +102,7 @@ MISTAKES = {
     "env:\n  “LEVEL”: info\n": ((2, 3), "curly quotes", "`LEVEL: info`"),
     "“env”: {A: b}\n": ((1, 1), "curly quotes", "`env:`"),
     "args: [“a”]\n": ((1, 8), "curly quotes", '`"a"`'),
-    "env: {A: “x, y”}\n": ((1, 14), "no quote in YAML", "begins and ends"),
+    "env: {A: “x, y”}\n": ((1, 14), "quotes nothing", "begins and ends"),
     "a:\n  - x\n  -y\n": ((3, 3), '"-y" has no space behind its dash', "`- y`"),
     "description: this: that\n": ((1, 18), "a colon and a space", "`description: 'this: that'`"),
     "a: @x\n": ((1, 4), "cannot begin with @", "quotes"),

@@ -77,7 +77,9 @@ def _without_colon(key: ScalarNode) -> Iterator[Explanation]:
             meant = f"{name}: {_quoted(match)}"
         yield Explanation(f'"{written}" has no colon behind its key', _at(key), _write(meant))
     elif key.value.endswith(_CLOSING):
-        message = f"a text ends in {key.value[-1]}, which is no quote in YAML: its comma ended it"
+        message = (
+            f"a text ends in {key.value[-1]}, which quotes nothing in YAML: its comma ended it"
+        )
         yield Explanation(message, _at(key), 'Write " where the text begins and ends.')
 
 

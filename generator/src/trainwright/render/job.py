@@ -664,7 +664,7 @@ def _finding(
         severity=rule.severity,
         place=spec.authored(path),
         message=hit.message,
-        remedy=(rule.by_hand if at else "") or rule.remedy,
+        remedy=(rule.by_hand if at else hit.remedy) or rule.remedy,
         path=path,
         note=hit.note,
         effect=rule.effect,

@@ -24,7 +24,8 @@ class Hit:
 
     `spec` is the position in the job spec that decides it ("/resources/gpu"), so that the finding
     can point at the authored line; the rule's own `spec` is used when it is empty. `also` are
-    further positions in the job spec that the message mentions.
+    further positions in the job spec that the message mentions. `remedy` is what a job spec does in
+    this case, where that of the rule is for all of them.
     """
 
     pointer: str
@@ -32,6 +33,7 @@ class Hit:
     spec: Pointer = Pointer()
     note: str = ""
     also: tuple[Pointer, ...] = ()
+    remedy: str = ""
 
 
 Finder = Callable[[Manifest, Bundle], Iterable[PodTemplate]]

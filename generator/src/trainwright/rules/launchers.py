@@ -25,6 +25,20 @@ _TOLD = (*(kind.group_kind for kind in SERVED.values() if kind.runtimes), _REPLI
 _NAMED = ("accelerate", "deepspeed", "nnodes", "num_machines", "num_nodes")
 
 
+_REMEDIES = {
+    "torchrun": "Write --nnodes=${{ nodes }}, or leave it out: the target sets PET_NNODES.",
+    "accelerate": (
+        "Set launcher: accelerate, which gets it from the job; or pass "
+        "--num_machines=${{ nodes }}, --num_processes=${{ world.size }}, --machine_rank=${{ node.rank }} and "
+        "--main_process_ip=${{ rank0.address }}."
+    ),
+    "deepspeed": (
+        "Set launcher: deepspeed, which gets it from the job; or pass --no_ssh, "
+        "--node_rank=${{ node.rank }}, --master_addr=${{ rank0.address }} and a file of hosts."
+    ),
+}
+
+
 @warning("TW745", kinds=(*TRAINING, _REPLICAS), about=_NAMED, spec=Pointer("/entrypoint"))
 def launcher_nodes_mismatch(subject: Subject) -> Iterator[Hit]:
     started = [
@@ -37,7 +51,7 @@ def launcher_nodes_mismatch(subject: Subject) -> Iterator[Hit]:
     for _, container, launcher in started:
         message = _mismatch(container, launcher, pods)
         if message:
-            yield Hit(container.pointer, message)
+            yield Hit(container.pointer, message, remedy=_REMEDIES.get(launcher, ""))
 
 
 def _torchrun(subject: Subject, container: Container) -> str:

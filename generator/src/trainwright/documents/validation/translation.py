@@ -262,7 +262,7 @@ def of_bucket(pointer: Pointer, value: Data) -> str:
     flag = "data" if not name or name.isdecimal() else name
     shown = written({"flags": {flag: url or f"s3://{value if isinstance(value, str) else flag}"}})
     return (
-        f"A bucket is no volume: the program reads its URL, as the role of a serviceAccount "
+        f"A bucket is not a volume: the program reads its URL, as the role of a serviceAccount "
         f"allows. {shown} A driver that mounts buckets is a claim or csi."
     )
 
