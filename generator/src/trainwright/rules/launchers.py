@@ -29,7 +29,8 @@ _REMEDIES = {
     "torchrun": "Write --nnodes=${{ nodes }}, or leave it out: the target sets PET_NNODES.",
     "accelerate": (
         "Set launcher: accelerate, which gets it from the job; or pass "
-        "--num_machines=${{ nodes }}, --num_processes=${{ world.size }}, --machine_rank=${{ node.rank }} and "
+        "--num_machines=${{ nodes }}, --num_processes=${{ world.size }}, "
+        "--machine_rank=${{ node.rank }} and "
         "--main_process_ip=${{ rank0.address }}."
     ),
     "deepspeed": (
