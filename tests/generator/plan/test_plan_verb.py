@@ -329,17 +329,20 @@ def test_what_the_environment_breaks_is_counted_once(
     }
 
 
-def test_a_pool_that_becomes_too_small_is_the_cause(cloned: Repository) -> None:
+def test_a_pool_that_becomes_too_small_is_told_at_its_line(cloned: Repository) -> None:
     """Nothing of the job changes, and the run that it has already goes on."""
     _running(cloned, "")
     edit(cloned, "prod/environment.yaml", "capacity: 16", "capacity: 4")
-    only = changed(cloned, code=1)
-    assert only["action"] == "broken"
-    begun = only["before"]["object"]
-    assert only["why"] == f"errors: 1; nothing is rendered, and {begun} stays as it is"
-    (cause,) = only["causes"]
-    assert (cause["path"], cause["before"], cause["after"]) == ("pools.h100.capacity", "16", "4")
-    assert cause["place"]["file"] == "environments/prod/environment.yaml"
+    found = plan(cloned)
+    assert found["changes"] == []
+    (finding,) = (it for it in found["findings"] if it["rule"] == "TW023")
+    assert finding["severity"] == "warning"
+    assert finding["place"] == {
+        "file": "environments/prod/environment.yaml", "line": 7, "column": 62,
+    }  # fmt: skip
+    assert finding["message"].startswith("the next run of prod/llm needs 8 GPUs")
+    assert " goes on as it is" in finding["effect"]
+    assert found["verdict"] == "No job changes · prod pool h100 lacks 4 GPUs"
 
 
 def test_a_new_job_with_errors_has_no_run_that_stays(cloned: Repository) -> None:

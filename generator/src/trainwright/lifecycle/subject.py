@@ -18,7 +18,7 @@ from trainwright.render.history import History
 from trainwright.runs.decide import decide, overtakes
 from trainwright.runs.decision import Decision, Sources
 from trainwright.runs.record import Record
-from trainwright.runs.workspace import ResolvedJob, Workspace, resolved
+from trainwright.runs.workspace import ResolvedJob, Workspace, resolved, standing
 from trainwright.specs import layers
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import LoadedJob, one_job, read_spec, unusable
@@ -93,7 +93,9 @@ class Subject:
     def _resolved(self) -> ResolvedJob:
         document = self.workspace.loaded(self.file.environment).document
         loaded = LoadedJob(self.file, self.spec, (), (), "")
-        return resolved(loaded, document, self.environment, self.workspace.adopted(self.file))
+        adopted = self.workspace.adopted(self.file)
+        alone = resolved(loaded, document, self.environment, adopted)
+        return standing(alone, self.present, self.ledger)
 
     @property
     def sources(self) -> Sources:

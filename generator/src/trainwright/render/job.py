@@ -29,7 +29,7 @@ from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
 from trainwright.rules import deception, families, secrets
 from trainwright.rules.gitops import ttl_set
-from trainwright.runs import meaning
+from trainwright.runs import meaning, outgrown
 from trainwright.runs import record as records
 from trainwright.runs.adopted import Adopted
 from trainwright.runs.adopted import path as path_of_adopted
@@ -38,6 +38,7 @@ from trainwright.runs.decide import begun_after, decide, next_name, settled
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.record import VALUES_FILE, Record, Recorded
 from trainwright.runs.recorded_job import CannotAdjust, edited_operation, recorded_job
+from trainwright.runs.workspace import ResolvedJob, standing
 from trainwright.specs import authored, files, layers, ledger, redundant
 from trainwright.specs.ledger import EMPTY, Ledger
 from trainwright.specs.merge import BUILT_IN, Layered
@@ -46,7 +47,6 @@ from trainwright.specs.resolve import in_role
 if TYPE_CHECKING:
     from trainwright.render.patched import Patched
     from trainwright.runs.adjust import Adjusted
-    from trainwright.runs.workspace import ResolvedJob
 
 _MAX_OVERRIDDEN = 3  # positions of overridden values shown with a finding
 
@@ -121,13 +121,14 @@ def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None
 
     `present` is the run that it has, if any.
     """
-    loaded, sources = resolved.loaded, resolved.sources
+    loaded, record = resolved.loaded, present.record if present else None
     failed = Rendered(file=loaded.file, usable=False, findings=loaded.findings, inputs=loaded.files)
     if loaded.spec is None:
         return failed
+    beside = standing(resolved, record, context.ledger)
+    sources, findings = beside.sources, _about(loaded.file, beside.findings)
     if sources is None:
-        return replace(failed, findings=_about(loaded.file, resolved.findings))
-    record = present.record if present else None
+        return replace(failed, findings=findings)
     decision = decide(sources, record, context.ledger)
     if context.replaces is not None and (decision.step is Step.BEGIN or record is None):
         decision = begun_after(context.replaces, decision, sources)
@@ -135,6 +136,7 @@ def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None
     work = _Work(sources, decision, context.engine, loaded.file, loaded.source)
     if _checks_next_run(decision, context):
         done = _next_run(replace(done, waivers=sources.job.waivers), work)
+        done = _outgrown(done, findings[len(loaded.findings) :], work)
     if decision.step is Step.BEGIN:
         return _begun(done, present, context)
     done = replace(done, files={}, record=None)
@@ -264,6 +266,14 @@ def _next_run(done: Rendered, work: _Work) -> Rendered:
     findings = tuple(f for f in findings if not _is_said(f, linted))
     all_findings = (*linted, *_about(file, findings))
     return replace(done, findings=all_findings, files=texts, record=_record(work, texts, manifests))
+
+
+def _outgrown(done: Rendered, oversized: tuple[Finding, ...], work: _Work) -> Rendered:
+    """Return the next run's findings, those about a pool that became too small as warnings."""
+    if not outgrown.goes_on(work.decision):
+        return done
+    findings = outgrown.of_rules(done.findings, work.sources, work.decision)
+    return replace(done, findings=(*oversized, *findings))
 
 
 def _patched(work: _Work, manifests: tuple[Manifest, ...], name: str) -> Patched:

@@ -20,9 +20,10 @@ from trainwright.documents.yamlio import Document
 from trainwright.files.memo import Owner, tracked
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Tree
+from trainwright.findings.diagnostics import CAPACITY
 from trainwright.kinds.capabilities import attempts
 from trainwright.runs import adopted as adoption
-from trainwright.runs import identity, meaning
+from trainwright.runs import identity, meaning, outgrown
 from trainwright.runs.begin import begun
 from trainwright.runs.decide import decide, finished_as, unchanged
 from trainwright.runs.decision import Decision, Sources, Step
@@ -47,13 +48,16 @@ from trainwright.specs.own_objects import OwnObjects
 class ResolvedJob:
     """A job as far as it can be known without rendering it.
 
-    `sources` is None for a broken job, and `findings` say why. `record` is that of its run, and
-    `decision` what happens to the run; they are None if they were not asked for.
+    `sources` is None for a broken job, and `findings` say why. They are `outgrown` where it asks
+    for more than its pool has and nothing else is wrong: what has a run may go on (see `standing`).
+    `record` is that of its run, and `decision` what happens to the run; they are None if they were
+    not asked for.
     """
 
     loaded: LoadedJob
     findings: tuple[Finding, ...] = ()
     sources: Sources | None = None
+    outgrown: Sources | None = None
     record: Record | None = None
     decision: Decision | None = None
 
@@ -76,15 +80,36 @@ def resolved(
     """Return a job resolved in its environment, regardless of its run."""
     if loaded.spec is None or environment is None or document is None:
         return ResolvedJob(loaded=loaded, findings=loaded.findings)
-    job = resolve.job(loaded.spec, environment, loaded.file.path)
-    if not isinstance(job, Job):
-        return ResolvedJob(loaded=loaded, findings=(*loaded.findings, *job))
+    job = resolve.typed(loaded.spec, environment, loaded.file.path)
+    problems = tuple(resolve.problems(job, loaded.spec, environment))
+    broken = ResolvedJob(loaded=loaded, findings=(*loaded.findings, *problems))
+    if any(problem.rule != CAPACITY.id for problem in problems):
+        return broken
     if isinstance(adopted, tuple):
-        return ResolvedJob(loaded=loaded, findings=(*loaded.findings, *adopted))
+        return replace(broken, findings=(*broken.findings, *adopted))
     sources = Sources(
         spec=loaded.spec, job=job, environment=environment, document=document, adopted=adopted
     )
-    return ResolvedJob(loaded=loaded, findings=loaded.findings, sources=sources)
+    if problems:
+        return replace(broken, outgrown=sources)
+    return replace(broken, sources=sources)
+
+
+def standing(job: ResolvedJob, record: Record | None, entries: Ledger) -> ResolvedJob:
+    """Return a job beside its recorded run: asking for more than its pool has is a warning while
+    the run goes on, and nothing once it is over.
+    """
+    sources = job.outgrown
+    if sources is None or record is None:
+        return job
+    decision, others = decide(sources, record, entries), job.loaded.findings
+    if decision.step is Step.END:
+        return replace(job, sources=sources, findings=others)
+    if not outgrown.goes_on(decision):
+        return job
+    errors = job.findings[len(others) :]
+    warnings = tuple(outgrown.of_spec(errors, sources, decision))
+    return replace(job, sources=sources, findings=(*others, *warnings))
 
 
 class RunState(enum.StrEnum):
@@ -266,11 +291,14 @@ class Workspace(Owner):
     def job(self, file: JobFile) -> ResolvedJob:
         """Return a job merged and resolved, with what happens to its run (cached)."""
         resolved_job, record = self.resolve(file), self.folder(file.environment).record(file.name)
-        if resolved_job.sources is None:
+        if resolved_job.sources is None and resolved_job.outgrown is None:
             return replace(resolved_job, record=record)
         if record is None and self._earlier is not None:
             earlier = self._earlier.recorded(file)
             record = earlier.record if earlier else None
+        resolved_job = standing(resolved_job, record, self.ledger(file.environment))
+        if resolved_job.sources is None:
+            return replace(resolved_job, record=record)
         if record is not None and self._is_current(file, record):
             decision = unchanged(record)
         else:

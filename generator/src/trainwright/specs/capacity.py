@@ -47,6 +47,22 @@ def pool_shortages(pool: Pool, per_node: int, altogether: int) -> Iterator[Short
             yield Shortage(pool.name, need, has, per_node=is_per_node)
 
 
+def shortages(group: Job) -> Iterator[Shortage]:
+    """Yield why the pool of a job, or of a role, can never hold all of its accelerators."""
+    pool, gpus = group.pool, group.resources.gpu
+    if pool is None or not gpus:
+        return
+    if pool.resource:
+        yield from pool_shortages(pool, gpus, at_once(group) * gpus)
+    else:
+        yield Shortage(pool.name, gpus, 0, per_node=True)
+
+
+def at_once(group: Job) -> int:
+    """Return the nodes that a job, or a role, has to get before it trains."""
+    return max(group.nodes, group.elastic.min_nodes if group.elastic else 0)
+
+
 def nodes(pool: Pool) -> int | None:
     """Return the nodes of a pool (without accelerators, capacity counts nodes); None if unknown."""
     if pool.capacity is None or not pool.resource:

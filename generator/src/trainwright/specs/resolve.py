@@ -332,10 +332,9 @@ def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
         pools = Related("from", f'sets pool: "{pool.name}"', spec.origin("/pool"))
         yield spec.finding(dx.CAPACITY, Pointer("/resources/gpu"), message, related=(pools,))
         return
-    nodes = max(job.nodes, job.elastic.min_nodes if job.elastic else 0)
-    for short in capacity.pool_shortages(pool, gpus, nodes * gpus):
+    for short in capacity.shortages(job):
         path = "/resources/gpu" if short.per_node or "nodes" not in spec.data else "/nodes"
-        message = short.message(f" ({nodes} nodes of {gpus})")
+        message = short.message(f" ({capacity.at_once(job)} nodes of {gpus})")
         yield spec.finding(dx.CAPACITY, Pointer(path), message)
 
 
