@@ -181,6 +181,35 @@ def test_a_new_job_and_one_that_is_gone(cloned: Repository) -> None:
     assert new["why"] == "when queue team admits it"
 
 
+NEVER = "never admitted: needs 16 GPUs, the queue team has 8: 8 missing"
+
+
+def _large(repository: Repository, name: str, extra: str = "") -> None:
+    """A job of 16 GPUs in a queue of 8."""
+    repository.job(f"prod/{name}", f"pool: h100\nqueue: team\n{extra}")
+    edit(repository, f"prod/jobs/{name}.yaml", "memory: 1Gi}", "memory: 1Gi, gpu: 8}")
+
+
+def test_a_new_job_that_its_queue_never_admits(cloned: Repository) -> None:
+    _large(cloned, "big")
+    assert changed(cloned, "prod/big")["why"] == NEVER
+    # Where the cohort lends the rest, and the waiver says so, it waits like any other.
+    waiver = "waivers: {TW626: {reason: its cohort lends, until: '2099-01-01'}}\n"
+    _large(cloned, "big", waiver)
+    assert changed(cloned, "prod/big")["why"] == "when queue team admits it"
+
+
+def test_a_new_run_that_its_queue_never_admits(cloned: Repository) -> None:
+    _large(cloned, "big")
+    assert cloned.run("render").exit_code == 0
+    git_repository.commit(cloned.root)
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    edit(cloned, "prod/jobs/big.yaml", 'tag: "1.0"', 'tag: "1.1"')
+    again = changed(cloned, "prod/big")
+    assert again["action"] == "new run"
+    assert again["why"].endswith(f"; {NEVER}")
+
+
 def test_an_edit_that_the_api_server_refuses_waits_for_the_next_run(cloned: Repository) -> None:
     targets = 'targets: {pytorchjob: {version: "1.9", restrictedInitContainer: true}'
     edit(cloned, "prod/environment.yaml", targets, f'{targets}, trainjob: {{version: "2.2"}}')

@@ -45,6 +45,7 @@ from trainwright.render.policy import has_unknown_run, unknown_run
 from trainwright.reports import redacted, without_credentials
 from trainwright.rules import deception
 from trainwright.rules.policy import JobFindings, apply_policy, waived
+from trainwright.rules.quota import declared_quota_exceeded
 from trainwright.runs import adopted
 from trainwright.runs import record as records
 from trainwright.runs.decide import asks, finished_as
@@ -220,12 +221,28 @@ class Comparison(Owner):
             for it in policies.differing(was, now)
         )
 
+    def _beginning(self, file: JobFile, action: Action, why: str, never: str) -> str:
+        """Return why and when a run begins; `never` says that its queue does not admit it."""
+        if action is Action.STARTED:
+            return "; ".join((self._starting(file, never or why), *self._renamed(file)))
+        return f"{why}; {never}" if never else why
+
     def _starting(self, file: JobFile, why: str) -> str:
         """Return when a new job starts, with the Kustomization that it waits for."""
         waits = self._waits_for(file)
         if not waits or why.startswith("at once"):
             return f"{waits}{why.removeprefix('at once')}" if waits else why
         return f"{why}; {waits}"
+
+    def _unadmitted(self, file: JobFile, run: PlannedRun | None) -> str:
+        """Return that a queue never admits a run, which asks for more than its quota, and why;
+        empty for any other run, and where the rule is waived, since a cohort lends.
+        """
+        if run is None or run.state != "active" or not run.queue:
+            return ""
+        findings = (it for it in self._findings_of(file.environment) if it.subject == str(file))
+        short = next((it for it in findings if it.rule == declared_quota_exceeded.id), None)
+        return f"never admitted: {short.message}" if short else ""
 
     def _waits_for(self, file: JobFile) -> str:
         """Return which Kustomization a job that starts waits for; empty if there is one, or none
@@ -354,9 +371,8 @@ class Comparison(Owner):
         else:
             action, why = actions.decide(before, after, environment)
             action, why = self._again(file, before, after, (action, why))
-        if action is Action.STARTED:
-            why = self._starting(file, why)
-            why = "; ".join((why, *self._renamed(file)))
+        if action in _BEGINS:
+            why = self._beginning(file, action, why, self._unadmitted(file, after))
         held = self._held(file) if action in (Action.UNCHANGED, Action.IN_PLACE) else ()
         waiting = "; ".join(dict.fromkeys(self._untaken(file))) if held else ""
         if held and action is Action.UNCHANGED:
