@@ -236,3 +236,97 @@ def test_only_the_files(jobs: Repository) -> None:
     again = jobs.run(*only)
     assert again.exit_code == 0
     assert "code.git" in again.stderr
+
+
+POOLS = """\
+pools:
+  NAME-h100: {resource: nvidia.com/gpu, gpusPerNode: 8}
+  NAME-a100: {resource: nvidia.com/gpu, gpusPerNode: 8}
+  NAME-cpu: {}
+queueing: kueue
+queues: {NAME-team: {}, NAME-other: {}}
+"""
+PLACED = f"{HEAD}name: placed\nextends: base/placed\n"
+
+
+@pytest.fixture
+def placed(repository: Repository) -> Repository:
+    """A job whose base names a pool and a queue that only `dev` has."""
+    for name in ("dev", "staging"):
+        repository.environment(name, POOLS.replace("NAME", name))
+    base = BASE.replace("name: llm", "name: placed").replace("memory: 1Gi", "memory: 1Gi, gpu: 8")
+    repository.write("base/jobs/placed.yaml", f"{base}pool: dev-h100\nqueue: dev-team\n")
+    repository.write("dev/jobs/placed.yaml", PLACED)
+    assert repository.run("render").exit_code == 0
+    git(repository.root, "add", "--all")
+    git(repository.root, "commit", "--quiet", "--message", "Jobs")
+    return repository
+
+
+def test_a_pool_and_a_queue_that_only_the_source_has(placed: Repository) -> None:
+    promote = ("promote", "dev/placed", "--to", "staging")
+    result = placed.run(*promote)
+    assert result.exit_code == 2
+    assert result.stderr == (
+        'trainwright: dev/placed is not promoted: staging has no pool "dev-h100"; it has staging-h100, '
+        "staging-a100, staging-cpu: promote it with `--pool staging-h100`, which writes `pool: "
+        "staging-h100` into environments/staging/jobs/placed.yaml\n"
+    )
+    result = placed.run(*promote, "--pool", "staging-a100")
+    assert result.exit_code == 2
+    assert 'staging has no queue "dev-team"; it has staging-team, staging-other: ' in result.stderr
+    assert "`--queue staging-team`" in result.stderr
+    assert not (placed.root / "environments/staging/jobs/placed.yaml").exists()
+    result = placed.run(*promote, "--pool", "staging-a100", "--queue", "staging-team")
+    assert result.exit_code == 0, result.output
+    written = (placed.root / "environments/staging/jobs/placed.yaml").read_text()
+    assert written == f"{PLACED}pool: staging-a100\nqueue: staging-team\n"
+    assert placed.run("check").exit_code == 0
+    # From now on the pool is the environment's own, and promoting again asks for none.
+    assert placed.run(*promote).exit_code == 0
+
+
+def test_gpus_without_a_pool_need_one(placed: Repository) -> None:
+    base = placed.root / "environments/base/jobs/placed.yaml"
+    base.write_text(base.read_text().replace("pool: dev-h100\nqueue: dev-team\n", ""))
+    placed.write("dev/jobs/placed.yaml", f"{PLACED}pool: dev-h100\n")
+    result = placed.run("promote", "placed", "--from", "dev", "--to", "staging")
+    assert result.exit_code == 2
+    assert "its 8 GPUs need a pool of staging; it has staging-h100, " in result.stderr
+    assert "`--pool staging-h100`" in result.stderr
+    result = placed.run("promote", "dev/placed", "--to", "staging", "--pool", "staging-h10")
+    assert result.exit_code == 2
+    assert 'staging has no pool "staging-h10"; it has staging-h100, ' in result.stderr
+
+
+def test_an_environment_without_pools_gets_one_first(placed: Repository) -> None:
+    placed.environment("staging")
+    result = placed.run("promote", "dev/placed", "--to", "staging")
+    assert result.exit_code == 2
+    assert (
+        'staging has no pool "dev-h100"; declare it under `pools` in '
+        "environments/staging/environment.yaml"
+    ) in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("llm", "--to", "staging"), "which environment? Write ENV/llm, or give --from"),
+        (
+            ("staging/llm", "--from", "dev", "--to", "staging"),
+            "staging/llm is not in dev, which --from names",
+        ),
+        (("dev/llm", "--to", "dev"), "is the environment it comes from"),
+    ],
+)
+def test_where_a_job_comes_from(jobs: Repository, arguments: tuple[str, ...], said: str) -> None:
+    result = jobs.run("promote", *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_the_name_of_a_job_says_where_it_comes_from(jobs: Repository) -> None:
+    result = jobs.run("promote", "dev/llm", "--to", "staging", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "dev/llm promoted to staging" in result.stderr

@@ -126,9 +126,9 @@ def set_(
 
 
 @click.command(cls=Command)
-@click.argument("names", nargs=-1, required=True, metavar="JOB...")
+@click.argument("names", nargs=-1, required=True, metavar="[ENV/]JOB...", shell_complete=complete)
 @click.option(
-    "--from", "source", required=True, metavar="ENV", help="The environment to promote from."
+    "--from", "source", metavar="ENV", help="The environment of jobs that are given without one."
 )
 @click.option("--to", required=True, metavar="ENV", help="The environment to promote to.")
 @click.option(
@@ -137,10 +137,21 @@ def set_(
     default="",
     help=f"Move only some of {', '.join(GROUPS)}.",
 )
+@click.option("--pool", metavar="POOL", help="The pool to use there, if it has another name.")
+@click.option("--queue", metavar="QUEUE", help="The queue to use there, if it has another name.")
 @writes
 @click.pass_obj
 def promote(
-    context: Context, /, names: tuple[str, ...], source: str, to: str, only: str, **options: Any
+    context: Context,
+    /,
+    *,
+    names: tuple[str, ...],
+    source: str | None,
+    to: str,
+    only: str,
+    pool: str | None,
+    queue: str | None,
+    **options: Any,
 ) -> None:
     """Bring a job's image, code, flags and files to another environment, and nothing else.
 
@@ -157,16 +168,31 @@ def promote(
             )
     with errors():
         _known_environment(context, to)
-    if source == to:
-        raise click.BadParameter("is the environment it comes from", param_hint="--to")
-    selections = tuple(f"{source}/{name.removeprefix(f'{source}/')}" for name in names)
+    selections = tuple(_from(source, to, name) for name in names)
+    chosen = {key: value for key, value in (("pool", pool), ("queue", queue)) if value}
     carry_out(
         context,
         "promote",
         selections,
-        lambda tree, file, history: act(tree, file, history, to, parts),
+        lambda tree, file, history: act(tree, file, history, to, parts, chosen),
         Writing(**options),
     )
+
+
+def _from(source: str | None, to: str, name: str) -> str:
+    """Return a job by its environment, which is given with its name or for all. Raise BadParameter
+    where it is in neither, or contradicts.
+    """
+    environment, _, job = name.rpartition("/")
+    if not environment and not source:
+        message = f"which environment? Write ENV/{name}, or give --from"
+        raise click.BadParameter(message, param_hint="JOB")
+    if environment and source and environment != source:
+        message = f"{name} is not in {source}, which --from names"
+        raise click.BadParameter(message, param_hint="--from")
+    if (environment or source) == to:
+        raise click.BadParameter("is the environment it comes from", param_hint="--to")
+    return f"{environment or source}/{job}"
 
 
 def _known_environment(context: Context, name: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile, environment_path
+from trainwright.datatypes.listing import listed
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.same import differences
 from trainwright.documents import editing
@@ -49,11 +50,22 @@ GROUPS: dict[str, tuple[Part, ...]] = {
     "flags": (Part(Pointer("/flags")), Part(Pointer(), ("flagStyle",))),
     "files": (Part(Pointer("/files"), owned=True),),
 }
+_SHOWN = 6  # names of pools or queues
 _OF_THE_FILE = ("apiVersion", "kind", "name", "extends", "description", "waivers", "run", "state")
 
 
-def promote(tree: Tree, file: JobFile, history: History, to: str, only: tuple[str, ...]) -> Step:
-    """Move the image, the code, its flags and its files to the same job of another environment."""
+def promote(
+    tree: Tree,
+    file: JobFile,
+    history: History,
+    to: str,
+    only: tuple[str, ...],
+    chosen: Mapping[str, str],
+) -> Step:
+    """Move the image, the code, its flags and its files to the same job of another environment.
+
+    `chosen` are the pool and the queue to use there, where they are given.
+    """
     source = load(tree, file, history)
     about = JobFile(to, file.name)
     begun = not tree.kind(about.path)
@@ -63,7 +75,12 @@ def promote(tree: Tree, file: JobFile, history: History, to: str, only: tuple[st
     raw = target.raw
     for part in (part for name in GROUPS if not only or name in only for part in GROUPS[name]):
         raw = _moved(source, target.edited(raw), part)
+    for key, name in chosen.items():
+        if target.edited(raw).value(f"/{key}") != name:
+            raw = editing.put(about.path, raw, Pointer.of(key), name)
     done = target.edited(raw)
+    if missing := _missing(done):
+        return Step(message=f"is not promoted: {missing}", refused=True)
     if done.environment.require_digest and not done.value("/image/digest"):
         message = f"needs a digest to run in {to}: `trainwright pin {file}` first"
         return Step(message=message, refused=True)
@@ -72,6 +89,30 @@ def promote(tree: Tree, file: JobFile, history: History, to: str, only: tuple[st
         message = f"promoted to {to}"
         return Step(message=message, files={about.path: raw}, notes=notes, about=about)
     return Step(message=f"is in {to} as it is in {file.environment}", notes=notes)
+
+
+def _missing(target: Subject) -> str:
+    """Return which pool or queue its environment does not have, and how to use another; "" if none
+    is missing.
+    """
+    environment, gpus = target.environment, target.value("/resources/gpu")
+    pool, queue, name = target.value("/pool"), target.value("/queue"), environment.name
+    pools = sorted(environment.pools.values(), key=lambda pool: bool(pool.resource) != bool(gpus))
+    if pool not in environment.pools and (pool or gpus):
+        lacks = f'{name} has no pool "{pool}"' if pool else f"its {gpus} GPUs need a pool of {name}"
+        return f"{lacks}; {_another(target, 'pool', [pool.name for pool in pools])}"
+    queues = environment.queues if environment.queueing in ("kueue", "volcano") else {}
+    if queue and queues and queue not in queues:
+        return f'{name} has no queue "{queue}"; {_another(target, "queue", [*queues])}'
+    return ""
+
+
+def _another(target: Subject, key: str, names: Sequence[str]) -> str:
+    if not names:
+        return f"declare it under `{key}s` in {environment_path(target.file.environment)}"
+    line = f"`{key}: {names[0]}` into {target.file.path}"
+    how = f"promote it with `--{key} {names[0]}`, which writes {line}"
+    return f"it has {listed(names, _SHOWN)}: {how}"
 
 
 def _begun(source: Subject, to: str) -> bytes:
