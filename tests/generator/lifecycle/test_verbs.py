@@ -221,6 +221,12 @@ def test_cancel_in_a_queue_under_flux_names_the_one_way_that_there_is(
     assert f"{name} stays in the cluster until `kubectl" in message
 
 
+def test_the_command_names_what_was_rendered_beside_a_run(repository: Repository) -> None:
+    name = _in(repository, FLUX, "network: isolated\n")
+    message = refused(repository, "cancel", "prod/llm")
+    assert f"`{DELETION}{name} networkpolicy/{name}`" in message
+
+
 def test_a_release_of_flux_is_what_has_to_be_deleted(repository: Repository) -> None:
     name = _in(repository, "gitops: {engine: flux, mode: chart, chart: {path: chart}}\n")
     message = refused(repository, "cancel", "prod/llm")

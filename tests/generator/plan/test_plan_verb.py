@@ -280,6 +280,36 @@ def _running(
     git(repository.root, "branch", "--force", "main", "HEAD")
 
 
+BESIDE = """\
+network: isolated
+files: {/etc/app/a.conf: {content: hello}}
+volumes: {ckpt: {mountPath: /ckpt, create: {size: 10Gi, accessModes: [ReadWriteMany]}}}
+"""
+
+
+def test_the_command_that_ends_a_run_names_all_of_its_objects(cloned: Repository) -> None:
+    """But not the claim, which is the job's, and has what the run has saved."""
+    _running(cloned, "", metadata=BESIDE)
+    (record,) = (cloned.root / "environments/prod/rendered").glob("llm/run.lock")
+    objects = [each.split("/")[-2:] for each in json.loads(record.read_text())["objects"]]
+    kinds = {kind for kind, _ in objects}
+    assert {"NetworkPolicy", "ConfigMap", "PersistentVolumeClaim"} <= kinds
+    old = json.loads(record.read_text())["object"]
+    names = {f"{kind.lower()}/{name}" for kind, name in objects if old in name}
+    assert len(names) == len(objects) - 1
+    path = cloned.root / "environments/prod/jobs/llm.yaml"
+    spec = path.read_text()
+    cancelled = spec.replace("state: active", "state: cancelled")
+    for edited in (spec.replace("nodes: 2", "nodes: 3"), cancelled, ""):
+        path.write_text(edited) if edited else path.unlink()
+        found = changed(cloned)
+        start = f"`kubectl --namespace training delete pytorchjob/{old} "
+        command = next(it for it in re.findall("`[^`]+`", found["why"]) if it.startswith(start))
+        assert set(command.strip("`").split()[4:]) == names
+        if found["ending"]:
+            assert f"`{found['ending']['command']}`" == command
+
+
 def _gone(repository: Repository) -> None:
     (repository.root / "environments/prod/jobs/llm.yaml").unlink()
 

@@ -187,6 +187,14 @@ def test_the_commands_of_all_jobs_of_a_row_are_shown() -> None:
     assert "- `kubectl --namespace training delete pytorchjob/b-old pytorchjob/c-old`\n" in fold
 
 
+def test_commands_that_name_several_objects_are_joined() -> None:
+    delete = "kubectl --namespace training delete configmap/x service/"
+    (group,) = alike([_left(name, delete) for name in "abc"])
+    assert group.commands == (
+        "kubectl --namespace training delete configmap/x service/b-old configmap/x service/c-old",
+    )
+
+
 def test_commands_that_take_one_object_are_not_joined() -> None:
     (group,) = alike([_left(name, "argocd app confirm-deletion ") for name in "abc"])
     assert group.commands == tuple(f"argocd app confirm-deletion {name}-old" for name in "bc")

@@ -47,10 +47,16 @@ def removal_of(subject: Subject) -> Removal:
     how = leaving(metadata, environment.gitops)
     if environment.gitops.engine == "none" or how is Departure.KEPT:
         kind = TARGETS[job.target].kind or (adopted.manifest.kind if adopted else "")
-        return Removal(leaving=how, command=deletion(kind, job.namespace, name, environment))
+        command = deletion(kind, job.namespace, name, environment, _objects(subject))
+        return Removal(leaving=how, command=command)
     if how is Departure.CONFIRMED:
         return Removal(leaving=how, command=confirmation(name, environment))
     return Removal(leaving=how)
+
+
+def _objects(subject: Subject) -> tuple[tuple[str, str], ...]:
+    """The kind and name of each object of a job's run, as recorded."""
+    return subject.record.objects_by_kind if subject.record is not None else ()
 
 
 def _as_begun(subject: Subject) -> tuple[Job, Environment]:

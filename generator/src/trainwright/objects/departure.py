@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
@@ -13,17 +14,31 @@ _COMPOSE = "Compose"  # no kind of a cluster
 _MARK = re.compile(r"-[0-9a-f]{8}\Z")  # behind the name of the job, in that of its run
 
 
-def deletion(kind: str, namespace: str, name: str, environment: Environment | None) -> str:
-    """The command that deletes an object of a run, or the release that would make it again."""
+def deletion(
+    kind: str,
+    namespace: str,
+    name: str,
+    environment: Environment | None,
+    run: Iterable[tuple[str, str]] = (),
+) -> str:
+    """The command that deletes an object of a run, or the release that would make it again.
+
+    It names the other objects of the `run` as well, by kind and name. What does not bear the name
+    of the run is left out: the claims of a job outlast its runs.
+    """
+    if kind == PERSISTENTVOLUMECLAIM.kind:
+        run = ()
     if kind == _COMPOSE:
         return f"docker compose --project-name {name} down"
     gitops = environment.gitops if environment else None
     released = kind != PERSISTENTVOLUMECLAIM.kind
     if environment and gitops and (gitops.engine, gitops.mode) == ("flux", "chart") and released:
         namespace = gitops.namespace or FLUX_NAMESPACE
-        kind, name = "HelmRelease", release(environment, name)
+        kind, name, run = "HelmRelease", release(environment, name), ()
+    others = [(k, n) for k, n in run if name in n and (k, n) != (kind, name)]
+    objects = " ".join(f"{k.lower()}/{n}" for k, n in ((kind, name), *others))
     option = f" --namespace {namespace}" if namespace else ""
-    return f"kubectl{option} delete {kind.lower()}/{name}"
+    return f"kubectl{option} delete {objects}"
 
 
 def pruning(run: str, environment: Environment | None) -> str:

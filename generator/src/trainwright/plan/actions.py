@@ -135,9 +135,10 @@ def ending(
 
 def removed(before: PlannedRun, environment: Environment | None) -> str:
     """Return what happens to a run's object that is removed from git, in words."""
-    for manifest in manifests(before).values():
+    run = tuple(manifests(before).values())
+    for manifest in run:
         if manifest.name == before.object:
-            for outcome in outcomes.evaluate(manifest, None, environment):
+            for outcome in outcomes.evaluate(manifest, None, environment, run):
                 return f"{before.object}: {outcome.why}"
     return f"{before.object} goes"
 

@@ -61,9 +61,9 @@ def _together(commands: Iterable[str]) -> tuple[str, ...]:
     """Return commands, each once; those of kubectl that differ in their objects alone are one."""
     objects: dict[str, list[str]] = {}
     for command in dict.fromkeys(commands):
-        verb, _, name = command.rpartition(" ")
-        key = verb if command.startswith("kubectl ") else command
-        objects.setdefault(key, []).extend([name] if key == verb else [])
+        verb, delete, names = command.partition(" delete ")
+        key = verb + delete.rstrip() if command.startswith("kubectl ") else command
+        objects.setdefault(key, []).extend([names] if delete and key != command else [])
     return tuple(" ".join((key, *names)) for key, names in objects.items())
 
 

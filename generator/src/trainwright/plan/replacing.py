@@ -58,7 +58,7 @@ def replacement(
     if workload is None:
         return f"the merge replaces {before.object}; {start}"
     gpus, progress = _gpus(before.demand.gpus), progress_of(before, old)
-    active, end = before.state == "active", stays_until(workload, environment)
+    active, end = before.state == "active", stays_until(workload, environment, old)
     if end and active:
         goes_on = f"keeps training{gpus} beside it until {end}; after that {progress}"
         return f"after the merge {start}, and {before.object} {goes_on}"
@@ -126,7 +126,7 @@ def ending_of(
     loses = next(_saved(run, objects), None) is None
     if stays or not stays_until(workload, environment):
         return Ending(run.object, loses)
-    return Ending(run.object, loses, waits=True, command=ended_by(workload, environment))
+    return Ending(run.object, loses, waits=True, command=ended_by(workload, environment, objects))
 
 
 def _templates(run: PlannedRun, objects: tuple[Manifest, ...]) -> Iterator[PodTemplate]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from trainwright.datatypes.data import Data, mapping
@@ -121,12 +121,12 @@ class EditSample:
 class EditRule(Documented):
     """One outcome of an edit; the table of edits says for which fields.
 
-    `removal` says why removing an object has this outcome, or "" if it has not. The passing sample
-    results in another verdict or none.
+    `removal` says why removing an object, with all of its run, has this outcome, or "" if it has
+    not. The passing sample results in another verdict or none.
     """
 
     verdict: Verdict
-    removal: Callable[[Manifest, Environment | None], str] | None = None  # the reason, or nothing
+    removal: Callable[[Manifest, Environment | None, Sequence[Manifest]], str] | None = None
 
     @property
     def failing(self) -> EditSample:

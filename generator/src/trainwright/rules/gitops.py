@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
 from trainwright.datatypes.environment import Environment, GitOps
@@ -77,23 +77,34 @@ def leaving(metadata: Mapping[str, Data], gitops: GitOps | None = None) -> Depar
     return Departure.CONFIRMED if "Prune=confirm" in options else Departure.PRUNED
 
 
-def stays_until(manifest: Manifest, environment: Environment | None) -> str:
-    """Return what ends an object removed from git, with the command; empty if GitOps prunes it."""
+def stays_until(
+    manifest: Manifest, environment: Environment | None, run: Iterable[Manifest] = ()
+) -> str:
+    """Return what ends an object removed from git, with the command; empty if GitOps prunes it.
+
+    `run` are all objects of the run, which the command ends with it.
+    """
     how = leaving(manifest.metadata, environment.gitops if environment else None)
-    command = ended_by(manifest, environment)
+    command = ended_by(manifest, environment, run)
     if how is Departure.CONFIRMED:
         return f"its deletion is confirmed{command and f' (`{command}`)'}"
     return f"`{command}`" if how is Departure.KEPT else ""
 
 
-def ended_by(manifest: Manifest, environment: Environment | None) -> str:
-    """Return the command that ends an object once removed from git; "" if its engine prunes it."""
+def ended_by(
+    manifest: Manifest, environment: Environment | None, run: Iterable[Manifest] = ()
+) -> str:
+    """Return the command that ends an object once removed from git, with all objects of its run;
+    "" if its engine prunes it.
+    """
     how = leaving(manifest.metadata, environment.gitops if environment else None)
     if how is Departure.CONFIRMED:
         return confirmation(manifest.name, environment)
+    if how is not Departure.KEPT:
+        return ""
     namespace = text(manifest.metadata.get("namespace"))
-    kept = how is Departure.KEPT
-    return deletion(manifest.kind, namespace, manifest.name, environment) if kept else ""
+    objects = [(it.kind, it.name) for it in run if it.namespace == manifest.namespace]
+    return deletion(manifest.kind, namespace, manifest.name, environment, objects)
 
 
 @warning("TW503", kinds=TRAINING, about=(OPTIONS, _FORCE), spec=Pointer("/annotations"))

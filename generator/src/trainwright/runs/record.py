@@ -84,6 +84,12 @@ class Record:
         """The number of the run, as `rerun` raises it."""
         return int(self.spec.get("run") or 1)
 
+    @property
+    def objects_by_kind(self) -> tuple[tuple[str, str], ...]:
+        """The kind and the name of each object."""
+        parts = (each.split("/") for each in self.objects)
+        return tuple((kind, name) for *_, kind, name in parts)
+
     def ended(self, state: State) -> Record:
         """Return the record of the run once nothing of it is left to apply."""
         return replace(self, state=state, held=(), files={}, objects=())

@@ -6,7 +6,7 @@ never looked at, or reach only the pods that are made later. Nothing here asks a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trainwright.datatypes.environment import Environment
@@ -45,17 +45,20 @@ class EditOutcome:
 
 
 def evaluate(
-    before: Manifest | None, after: Manifest | None, environment: Environment | None = None
+    before: Manifest | None,
+    after: Manifest | None,
+    environment: Environment | None = None,
+    run: Sequence[Manifest] = (),
 ) -> tuple[EditOutcome, ...]:
     """Return the outcome of each part of an edit of one object, the worst first.
 
     There is none for a new object, or for one that stays as it is. If the identities differ, the
-    first object is removed. If any part is rejected, nothing else happens.
+    first object is removed, with all of its `run`. If any part is rejected, nothing else happens.
     """
     if before is None:
         return ()
     if after is None or after.identity != before.identity:
-        return tuple(_removed(before, environment))
+        return tuple(_removed(before, environment, run))
     edit = Edit(table.as_held(before), table.as_held(after), environment)
     running = _of(edit)
     if not (_is_refused(running) and may_wait(before)):
@@ -90,8 +93,10 @@ def _of(edit: Edit) -> tuple[EditOutcome, ...]:
     return refused or tuple(checked)
 
 
-def _removed(before: Manifest, environment: Environment | None) -> Iterator[EditOutcome]:
+def _removed(
+    before: Manifest, environment: Environment | None, run: Sequence[Manifest]
+) -> Iterator[EditOutcome]:
     for rule in EDIT_RULES.values():
-        why = rule.removal(before, environment) if rule.removal else ""
+        why = rule.removal(before, environment, run) if rule.removal else ""
         if why:
             yield EditOutcome(rule=rule, pointer="", why=why, source=rule.source)

@@ -5,6 +5,8 @@ The table of edits says which fields of which kinds have which outcome.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
@@ -47,15 +49,17 @@ UNTIL_ADMITTED = EditRule(
 _LASTING = (*TRAINING, PERSISTENTVOLUMECLAIM)
 
 
-def _kept(manifest: Manifest, environment: Environment | None) -> str:
+def _kept(manifest: Manifest, environment: Environment | None, run: Sequence[Manifest] = ()) -> str:
     """Return why an object stays in the cluster when removed from git; empty if it does not."""
     if manifest.group_kind not in _LASTING:
         return ""
-    end = stays_until(manifest, environment)
+    end = stays_until(manifest, environment, run)
     return f"it stays in the cluster until {end}" if end else ""
 
 
-def _deleted(manifest: Manifest, environment: Environment | None) -> str:
+def _deleted(
+    manifest: Manifest, environment: Environment | None, _run: Sequence[Manifest] = ()
+) -> str:
     if manifest.group_kind not in _LASTING or _kept(manifest, environment):
         return ""
     claim = manifest.group_kind == PERSISTENTVOLUMECLAIM
