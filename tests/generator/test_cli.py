@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -238,6 +239,57 @@ def test_lists(repository: Repository, what: str) -> None:
     items = json.loads(repository.run("list", what, "-o", "json").stdout)["items"]
     assert len(text.stdout.splitlines()) == len(items) + 1
     assert items
+
+
+def _listed(repository: Repository, *arguments: str) -> list[dict[str, Any]]:
+    result = repository.run("list", *arguments, "-o", "json")
+    assert result.exit_code == 0, result.output
+    items: list[dict[str, Any]] = json.loads(result.stdout)["items"]
+    return items
+
+
+def test_lists_of_an_environment(repository: Repository) -> None:
+    for name in ("lab", "field"):
+        repository.environment(name)
+        repository.job(f"{name}/a")
+        repository.job(f"{name}/b")
+        text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: of-{name}}}\n"
+        repository.write(f"{name}/objects/a.yaml", text)
+    jobs: list[tuple[tuple[str, ...], list[str]]] = [
+        (("lab",), ["lab/a", "lab/b"]),
+        (("lab/a", "field/b"), ["field/b", "lab/a"]),
+        (("lab", "fi*"), ["field/a", "field/b", "lab/a", "lab/b"]),
+    ]
+    for chosen, names in jobs:
+        assert [it["job"] for it in _listed(repository, "jobs", *chosen)] == names
+    (only,) = _listed(repository, "objects", "field")
+    assert only["object"] == "ConfigMap/of-field"
+    for arguments, said in (
+        (("jobs", "feld"), 'nothing matches "feld"; did you mean field'),
+        (("objects", "lab/a"), "environments are listed whole"),
+        (("rules", "lab"), "`list rules` takes no ENV"),
+    ):
+        result = repository.run("list", *arguments)
+        assert result.exit_code == 2
+        assert said in result.stderr
+
+
+def test_a_list_has_replaced_runs_that_train_on(repository: Repository) -> None:
+    path = repository.job("prod/llm", "network: isolated\n")
+    assert repository.run("render").exit_code == 0
+    (first,) = (it["object"] for it in _listed(repository, "jobs", "prod/llm"))
+    assert "ENDED BY" not in repository.run("list", "jobs").stdout
+    git_repository.commit(git_repository.init(repository.root))
+    path.write_text(path.read_text().replace("nodes: 2", "nodes: 3"))
+    assert repository.run("render").exit_code == 0
+    now, old = _listed(repository, "jobs", "prod/llm")
+    assert (now["state"], now["ended by"]) == ("rendered", "")
+    command = f"kubectl --namespace training delete pytorchjob/{first} networkpolicy/{first}"
+    assert (old["object"], old["state"], old["ended by"]) == (first, "replaced", command)
+    assert command in repository.run("list", "jobs").stdout
+    # A near miss: an engine that prunes has ended it.
+    repository.environment("prod", "gitops: {engine: argocd, prune: immediate}\n")
+    assert [it["state"] for it in _listed(repository, "jobs", "prod/llm")] == ["rendered"]
 
 
 @pytest.mark.parametrize("output", FORMATS)

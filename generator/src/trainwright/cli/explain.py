@@ -15,6 +15,7 @@ from trainwright.cli.common import (
     completed_root,
     errors,
     no_cache,
+    selections,
 )
 from trainwright.cli.suggestions import Choice
 
@@ -112,37 +113,64 @@ def _check_is_no_field(word: str) -> None:
             raise SelectionError(f'"{word}" is a field of {kind}, and not a job: see {command}')
 
 
+_OF_ENVIRONMENTS = ("jobs", "objects")
 LISTS = ("jobs", "environments", "objects", "targets", "fabrics", "rules", "formats", "wirings")
 
 
 @click.command(name="list")
 @click.argument("what", type=Choice(LISTS), default="jobs")
+@selections
 @answer_format
 @no_cache
 @click.pass_obj
-def list_(context: Context, what: str, output: str, no_cache: bool) -> None:
-    """List jobs, environments, objects, targets, fabrics, rules, report formats or wirings."""
+def list_(
+    context: Context,
+    /,
+    *,
+    what: str,
+    selections: tuple[str, ...],
+    output: str,
+    no_cache: bool,
+) -> None:
+    """List jobs, environments, objects, targets, fabrics, rules, report formats or wirings.
+
+    Jobs and objects may be those of some environments alone. A run that another has replaced, and
+    that its GitOps engine has not deleted, is listed until the ledger has it or yet another run
+    begins: only `trainwright status` knows whether it still trains.
+    """
     from trainwright.cli.memory import Memory, Printed
     from trainwright.files.tree import Folder
 
+    if selections and what not in _OF_ENVIRONMENTS:
+        raise click.UsageError(f"`list {what}` takes no ENV; only jobs and objects are of one")
     with errors():
         if what != "jobs" or no_cache:
-            click.echo(_listed(context, what, output, lambda: Folder(context.root)), nl=False)
+            everything = _listed(context, what, selections, output, lambda: Folder(context.root))
+            click.echo(everything, nl=False)
             return
-        memory = Memory(context.root, "list", (), {"output": output, "color": str(context.color)})
+        settings = {"output": output, "color": str(context.color)}
+        memory = Memory(context.root, "list", selections, settings)
         printed = memory.recall() or memory.print(
-            lambda tree: Printed(_listed(context, what, output, lambda: tree), OK)
+            lambda tree: Printed(_listed(context, what, selections, output, lambda: tree), OK)
         )
         click.echo(printed.text, nl=False)
 
 
-def _listed(context: Context, what: str, output: str, files: Callable[[], Tree]) -> str:
+def _listed(
+    context: Context,
+    what: str,
+    selections: tuple[str, ...],
+    output: str,
+    files: Callable[[], Tree],
+) -> str:
     from trainwright.lifecycle import listing
     from trainwright.reports import style, terminal
 
-    headers, rows = listing.LISTINGS[what](files)
+    headers, rows = listing.LISTINGS[what](files, selections)
     if output == "json":
         items = [dict(zip(headers, map(terminal.item, row), strict=True)) for row in rows]
         return style.listing("List", items)
     cells = [[terminal.cell(value) for value in row] for row in rows]
+    if not any(row[-1] for row in cells):  # which is so of most lists of jobs
+        headers, cells = headers[:-1], [row[:-1] for row in cells]
     return terminal.table(headers, cells, color=context.color)

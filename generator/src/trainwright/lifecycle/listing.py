@@ -10,71 +10,80 @@ from trainwright.datatypes.layout import environment_path
 from trainwright.files.tree import Tree
 from trainwright.gitops.wiring import WIRINGS
 from trainwright.kinds import TARGETS
+from trainwright.lifecycle import replaced
 from trainwright.reports import FORMATS
 from trainwright.reports.report import every_rule
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import fabrics, load
+from trainwright.specs.select import environments, select
 
 Cell: TypeAlias = str | tuple[Held, ...]  # the latter is what outdates a run
 Rows: TypeAlias = tuple[tuple[str, ...], Sequence[tuple[Cell, ...]]]
+Patterns: TypeAlias = tuple[str, ...]  # ENV or ENV/JOB; none selects all
 Files: TypeAlias = Callable[[], Tree]  # asked only by lists that need the repository
 
 
-def _jobs(files: Files) -> Rows:
-    return ("job", "object", "state", "target", "outdated", "source"), list(_job_rows(files()))
+def _jobs(files: Files, patterns: Patterns) -> Rows:
+    headers = ("job", "object", "state", "target", "outdated", "source", "ended by")
+    return headers, list(_job_rows(files(), patterns))
 
 
-def _job_rows(tree: Tree) -> Iterator[tuple[Cell, ...]]:
+def _job_rows(tree: Tree, patterns: Patterns) -> Iterator[tuple[Cell, ...]]:
     workspace = Workspace(tree)
-    for jobs in workspace.survey.jobs.values():
-        for job in jobs:
+    there = workspace.survey.jobs
+    for selection in select(patterns, there) if there or patterns else ():
+        for job in selection.jobs:
             run = workspace.run(job)
-            yield str(job), run.object, run.status, run.target, run.held, job.path
+            yield str(job), run.object, run.status, run.target, run.held, job.path, ""
+            if old := replaced.by_run_of(workspace, job):
+                yield str(job), old.object, "replaced", old.target, (), job.path, old.command
 
 
-def _environments(files: Files) -> Rows:
+def _environments(files: Files, _patterns: Patterns) -> Rows:
     by_environment = load.discover(files()).jobs
     rows = [(name, str(len(jobs)), environment_path(name)) for name, jobs in by_environment.items()]
     return ("environment", "jobs", "source"), [tuple(row) for row in rows]
 
 
-def _objects(files: Files) -> Rows:
+def _objects(files: Files, patterns: Patterns) -> Rows:
     workspace = Workspace(files())
+    there = workspace.survey.jobs
+    names = environments(patterns, there, "listed") if there or patterns else ()
     rows = [
         (name, item.manifest.title, item.manifest.namespace, str(item.place))
-        for name in workspace.survey.jobs
+        for name in names
         for item in workspace.own_objects(name).objects
     ]
     return ("environment", "object", "namespace", "source"), rows
 
 
-def _targets(files: Files) -> Rows:
+def _targets(_files: Files, _patterns: Patterns) -> Rows:
     rows = [(t.name, t.kind, t.api_version, t.summary) for t in TARGETS.values()]
     return ("target", "kind", "apiVersion", "summary"), [tuple(row) for row in rows]
 
 
-def _fabrics(files: Files) -> Rows:
+def _fabrics(_files: Files, _patterns: Patterns) -> Rows:
     profiles = [profile for name in fabrics.names() if (profile := fabrics.profile(name))]
     rows = [(f.name, f.needs.resource or "any", ", ".join(f.allow), f.summary) for f in profiles]
     return ("fabric", "accelerator", "allows", "summary"), [tuple(row) for row in rows]
 
 
-def _rules(files: Files) -> Rows:
+def _rules(_files: Files, _patterns: Patterns) -> Rows:
     every = every_rule().values()
     rows = [(rule.id, rule.severity.value, rule.name, rule.summary) for rule in every]
     return ("rule", "severity", "name", "summary"), [tuple(row) for row in rows]
 
 
-def _formats(files: Files) -> Rows:
+def _formats(_files: Files, _patterns: Patterns) -> Rows:
     return ("format", "summary"), [(f.name, f.summary) for f in FORMATS.values()]
 
 
-def _wirings(files: Files) -> Rows:
+def _wirings(_files: Files, _patterns: Patterns) -> Rows:
     rows = [(w.engine, w.mode, w.summary) for w in WIRINGS.values()]
     return ("engine", "mode", "summary"), [tuple(row) for row in rows]
 
 
-LISTINGS: dict[str, Callable[[Files], Rows]] = {
+LISTINGS: dict[str, Callable[[Files, Patterns], Rows]] = {
     "jobs": _jobs,
     "environments": _environments,
     "objects": _objects,
