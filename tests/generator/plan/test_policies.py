@@ -166,3 +166,37 @@ def test_what_loosens_stands_before_what_does_not(tmp_path: Path) -> None:
     _, more, less, *_ = _plan(repository).splitlines()
     assert more.startswith("lab allows more than before: images.requireDigest")
     assert less.startswith("lab allows less than before: allow")
+
+
+CAPACITY, PRICE = "capacity: 64", "pricePerGpuHour: 2"
+COUNTED = {
+    "a capacity": ("{}", "capacity: 128", "capacity: pools.h100.capacity: 64 → 128"),
+    "less capacity": ("{}", "capacity: 32", "capacity: pools.h100.capacity: 64 → 32"),
+    "no capacity": ("{}", "", "capacity: pools.h100.capacity: 64 → (unset)"),
+    "a price": ("{}", f"{CAPACITY}, {PRICE}", "price: pools.h100.pricePerGpuHour: (unset) → 2"),
+    "a currency": ("EUR", CAPACITY, 'currency: currency: "USD" → "EUR"'),
+}
+
+
+@pytest.mark.parametrize(("currency", "pool", "shown"), COUNTED.values(), ids=COUNTED)
+def test_what_the_sums_are_counted_by_is_named_and_loosens_nothing(
+    currency: str, pool: str, shown: str, tmp_path: Path
+) -> None:
+    repository = _planned(tmp_path / "clone", "", "")
+    pools = POOLS.replace(CAPACITY, pool).replace(", }", "}")
+    money = "" if currency == "{}" else f"currency: {currency}\n"
+    repository.environment("lab", pools + money)
+    first, second, *_ = _plan(repository).splitlines()
+    assert first == "No job changes"
+    assert second.startswith(f"lab counts with another {shown} (environments/lab/environment.yaml:")
+    data = _data(repository)
+    assert data["policies"] == []
+    assert [it["environment"] for it in data["amounts"]] == ["lab"]
+    for output in ("markdown", "html"):
+        assert f"lab counts with another {shown.partition(':')[0]}: " in _plan(repository, output)
+
+
+def test_the_same_amounts_are_not_named(tmp_path: Path) -> None:
+    repository = _planned(tmp_path / "clone", "", "currency: USD\n")
+    assert "counts with" not in _plan(repository)
+    assert _data(repository)["amounts"] == []

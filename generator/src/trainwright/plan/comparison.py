@@ -166,6 +166,7 @@ class Comparison(Owner):
             underived=underived,
             wiring=self._wiring(),
             policies=self._policies(),
+            amounts=self._amounts(),
             sources={
                 path: self.after.reader.lines(path)
                 for path in sorted({place.file for place in places})
@@ -210,16 +211,26 @@ class Comparison(Owner):
 
     def _policies(self) -> tuple[PolicyChange, ...]:
         """Return what limits the jobs of the selected environments otherwise than before."""
-        sides = [
-            (name, self.before.environments.get(name), self._environment_of(name))
-            for name in self._selected().names
-        ]
         return tuple(
             PolicyChange(name, self._setting(name, it.pointer, it.before, it.after), it.loosens)
-            for name, was, now in sides
-            if was is not None and now is not None
+            for name, was, now in self._sides()
             for it in policies.differing(was, now)
         )
+
+    def _amounts(self) -> tuple[SettingChange, ...]:
+        """Return the capacities and prices by which the selected environments count otherwise."""
+        return tuple(
+            SettingChange(name, self._setting(name, it.pointer, it.before, it.after))
+            for name, was, now in self._sides()
+            for it in policies.amounts(was, now)
+        )
+
+    def _sides(self) -> Iterator[tuple[str, Environment, Environment]]:
+        """Yield the selected environments that are sound on both sides."""
+        for name in self._selected().names:
+            was, now = self.before.environments.get(name), self._environment_of(name)
+            if was is not None and now is not None:
+                yield name, was, now
 
     def _beginning(self, file: JobFile, action: Action, why: str, never: str) -> str:
         """Return why and when a run begins; `never` says that its queue does not admit it."""

@@ -62,6 +62,7 @@ def render(review: Plan, style: Style) -> str:
             *words.otherwise(review),
             *words.unrendered(review),
             *words.policies(review),
+            *words.amounts(review),
             *words.wiring(review),
         ],
         objects=[_object(change) for change in review.objects],

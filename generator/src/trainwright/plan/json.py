@@ -15,6 +15,7 @@ from trainwright.plan.model import (
     Plan,
     PlannedRun,
     PolicyChange,
+    SettingChange,
     SharedFileImpact,
     WiringChange,
 )
@@ -43,6 +44,7 @@ def render(review: Plan, style: Style) -> str:
             "objects": [_object(change) for change in review.objects],
             "wiring": _wiring(review.wiring),
             "policies": [_policy(change) for change in review.policies],
+            "amounts": [_setting(change) for change in review.amounts],
             "sharedFiles": [_shared_file(item) for item in review.blast],
             "findings": [finding_data(finding) for finding in review.findings],
         },
@@ -68,10 +70,12 @@ def _wiring(change: WiringChange) -> Data:
     return {
         "stale": list(change.stale),
         "changed": list(change.changed),
-        "settings": [
-            {"environment": it.environment, "cause": _cause(it.cause)} for it in change.settings
-        ],
+        "settings": [_setting(it) for it in change.settings],
     }
+
+
+def _setting(change: SettingChange) -> Data:
+    return {"environment": change.environment, "cause": _cause(change.cause)}
 
 
 def _policy(change: PolicyChange) -> Data:

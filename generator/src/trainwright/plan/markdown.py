@@ -82,6 +82,7 @@ def render(review: Plan, style: Style) -> str:
     head = f"<!-- {style.marker} -->\n### Trainwright: {cell(headline.verdict(review))}\n"
     head += _forged(review) + _otherwise(review)
     head += "".join(f"\n⚠️ {prose(line)}\n" for line in _notes(review))
+    head += "".join(f"\n{prose(line)}\n" for line in words.amounts(review))
     foot = _foot(review, style)
     head += _uses(review)
     head += _objects(review, style)

@@ -207,7 +207,9 @@ class SharedFileImpact:
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
-    """A setting of an environment that its wiring applies, whatever its runs began with."""
+    """A changed setting of an environment that reaches no run: one that its wiring applies, or by
+    which a plan counts.
+    """
 
     environment: str
     cause: Cause
@@ -252,6 +254,7 @@ class Plan:
     underived: tuple[Finding, ...] = ()
     wiring: WiringChange = WiringChange()
     policies: tuple[PolicyChange, ...] = ()
+    amounts: tuple[SettingChange, ...] = ()  # capacities, prices and currencies
 
     @property
     def changes(self) -> tuple[JobChange, ...]:

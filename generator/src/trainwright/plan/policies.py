@@ -1,4 +1,6 @@
-"""What an environment allows after a merge that it did not allow before, and the reverse."""
+"""What an environment allows after a merge that it did not allow before, and the reverse; and with
+which other capacities and prices the plan counts.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,29 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment, Waiver
 from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.pointer import Pointer
+
+
+class Amount(NamedTuple):
+    """A capacity, a price or a currency, before and after a merge; None is unset."""
+
+    pointer: Pointer
+    before: Data
+    after: Data
+
+
+def amounts(before: Environment, after: Environment) -> Iterator[Amount]:
+    """Yield what the sums of an environment are counted by, where it differs."""
+    for name in sorted(before.pools.keys() & after.pools.keys()):
+        old, new = before.pools[name], after.pools[name]
+        values = (
+            ("capacity", old.capacity, new.capacity),
+            ("pricePerGpuHour", old.price_per_gpu_hour, new.price_per_gpu_hour),
+        )
+        for key, was, now in values:
+            if was != now:
+                yield Amount(Pointer.of("pools", name, key), was, now)
+    if before.currency != after.currency:
+        yield Amount(Pointer.of("currency"), before.currency, after.currency)
 
 
 class Policy(NamedTuple):

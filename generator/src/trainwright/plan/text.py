@@ -42,6 +42,7 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
         yield style.paint(visible(line), "yellow")
     for line in (*words.policies(review), *words.wiring(review)):
         yield style.paint(visible(line), "yellow")
+    yield from map(visible, words.amounts(review))
     if review.behind:
         yield f"{style.against} has {review.behind} commits more, which are not looked at"
     used = uses.table(review)

@@ -266,6 +266,16 @@ def policies(review: Plan) -> Iterator[str]:
         yield f"{change.environment} {effect} than before: {cause(change.cause)} ({place})"
 
 
+_COUNTED = {"capacity": "capacity", "pricePerGpuHour": "price", "currency": "currency"}
+
+
+def amounts(review: Plan) -> Iterator[str]:
+    """Yield a line for each capacity and price by which the sums are other ones than before."""
+    for change in review.amounts:
+        what, place = _COUNTED[change.cause.pointer.last], change.cause.place
+        yield f"{change.environment} counts with another {what}: {cause(change.cause)} ({place})"
+
+
 def wiring(review: Plan) -> Iterator[str]:
     """Yield what is to be done with the objects of GitOps engines, and what these then do."""
     change = review.wiring
