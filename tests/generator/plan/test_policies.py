@@ -187,7 +187,7 @@ def test_what_the_sums_are_counted_by_is_named_and_loosens_nothing(
     money = "" if currency == "{}" else f"currency: {currency}\n"
     repository.environment("lab", pools + money)
     first, second, *_ = _plan(repository).splitlines()
-    assert first == "No job changes"
+    assert first == "Nothing changes for any job"
     assert second.startswith(f"lab counts with another {shown} (environments/lab/environment.yaml:")
     data = _data(repository)
     assert data["policies"] == []

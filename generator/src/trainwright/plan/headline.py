@@ -40,9 +40,7 @@ def verdict(review: Plan) -> str:
     forged = len({finding.place.file for finding in review.underived})
     first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
     rests = [list(_rest(review, brief=brief)) for brief in (False, True)]
-    levels = _actions(review) or [
-        "" if not (review.changing or review.policies or review.amounts) else "no job changes"
-    ]
+    levels = _actions(review) or ["no job changes" if review.changing or review.policies else ""]
     lines = (
         _line(first, actions, rest[:kept])
         for kept in range(len(rests[0]), -1, -1)
