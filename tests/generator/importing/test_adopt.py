@@ -309,6 +309,80 @@ def test_an_adopted_run_is_cancelled_once_it_is_suspended(team: Repository) -> N
     assert merged(team) == {JOB: "cancelled"}
 
 
+def moved(team: Repository) -> None:
+    """The environment's later runs are in another namespace."""
+    environment = team.root / "environments/prod/environment.yaml"
+    replaced(environment, "namespace: training", "namespace: research")
+
+
+def test_an_adopted_run_stays_where_it_is_when_its_environment_moves(team: Repository) -> None:
+    was = manifest_of(team)
+    moved(team)
+    assert merged(team) == {JOB: "outdated"}
+    assert manifest_of(team) == was
+    for verb, plan in (("suspend", "suspends"), ("resume", "resumes")):
+        assert team.run(verb, JOB).exit_code == 0
+        assert merged(team) == {JOB: plan}
+        assert manifest_of(team)["metadata"]["namespace"] == "training"
+    assert team.run("retire", JOB, "--outcome", "succeeded").exit_code == 0
+    assert merged(team) == {JOB: "retires"}
+    assert team.run("rerun", JOB).exit_code == 0
+    assert merged(team) == {JOB: "starts"}
+    assert manifest_of(team)["metadata"]["namespace"] == "research"
+
+
+def test_a_run_that_replaced_an_adopted_one_stays_when_its_environment_moves(
+    team: Repository,
+) -> None:
+    replaced(job_file(team, OBJECT), "train.py", "other.py")
+    assert merged(team) == {JOB: "new run"}
+    was = manifest_of(team)
+    moved(team)
+    assert merged(team) == {JOB: "outdated"}
+    assert manifest_of(team) == was
+
+
+def test_what_has_finished_stays_in_the_ledger_when_its_environment_moves(tmp_path: Path) -> None:
+    root = tmp_path / "team"
+    before(root)
+    adopted_by(root, live("Job", "succeeded"))
+    team = Repository(root)
+    moved(team)
+    assert team.run("render").exit_code == 0
+    assert "retired: succeeded" in team.run("list", "jobs").output
+
+
+def test_no_object_of_another_namespace_is_adopted_by_an_edit_of_the_environment(
+    tmp_path: Path,
+) -> None:
+    """Until it is rendered, nothing has recorded where the object is."""
+    root = tmp_path / "team"
+    before(root)
+    adopted_by(root, live("PyTorchJob", "running"))
+    team = Repository(root)
+    moved(team)
+    done = team.run("render")
+    assert done.exit_code == 1
+    assert f"environments/prod/adopted/{OBJECT}.yaml:" in done.output
+    assert "the namespace is training, that of prod research" in done.output
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_engine_that_renders_the_chart_has_no_place_for_an_adopted_run(
+    ended: bool, team: Repository
+) -> None:
+    """It would apply its own object of that name: the run is over, or the mode stays."""
+    if ended:
+        assert team.run("retire", JOB, "--outcome", "succeeded").exit_code == 0
+        merged(team)
+    environment = team.root / "environments/prod/environment.yaml"
+    chart = "chart: {oci: 'oci://registry.example.com/charts/training-job', version: 0.1.0}"
+    replaced(environment, "mode: rendered", f"mode: chart, {chart}")
+    done = team.run("check")
+    assert done.exit_code == (0 if ended else 1), done.output
+    assert ("gitops.mode is chart" in done.output) is not ended
+
+
 def test_a_lost_folder_is_the_object_again(team: Repository) -> None:
     was = team.tree()
     for path in was:

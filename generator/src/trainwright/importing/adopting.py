@@ -192,7 +192,8 @@ def _refusals(
     for key, engine in HOOKS.items():
         if manifest.annotations.get(key):
             yield "/metadata/annotations", f"it is a hook of {engine}, which each sync recreates"
-    yield from adopted.unfit(manifest, environment)
+    yield from adopted.unfit(manifest)
+    yield from adopted.elsewhere(manifest, environment)
 
 
 # --- what is written -----------------------------------------------------------------------------

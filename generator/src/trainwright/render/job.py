@@ -31,7 +31,7 @@ from trainwright.rules import deception, families, secrets
 from trainwright.rules.gitops import ttl_set
 from trainwright.runs import meaning, outgrown
 from trainwright.runs import record as records
-from trainwright.runs.adopted import Adopted
+from trainwright.runs.adopted import Adopted, elsewhere, without_place
 from trainwright.runs.adopted import path as path_of_adopted
 from trainwright.runs.begin import begun
 from trainwright.runs.decide import begun_after, decide, next_name, settled
@@ -341,8 +341,10 @@ def _adopted_texts(
 
 
 def _unadoptable(sources: Sources, adopted: Adopted) -> Iterator[Finding]:
-    """Yield a finding wherever a job contradicts the object that it is to adopt."""
+    """Yield a finding wherever a job or its environment contradicts the object to adopt."""
     job = sources.job
+    for pointer, message in elsewhere(adopted.manifest, sources.environment):
+        yield dx.ADOPTED.at(adopted.document.place(pointer), message)
     if not adopted.fits(job.target):
         message = f"target is {job.target}, and the adopted object is a {adopted.manifest.kind}"
         yield dx.ADOPTED.at(sources.spec.authored(Pointer("/target")), message)
@@ -351,6 +353,19 @@ def _unadoptable(sources: Sources, adopted: Adopted) -> Iterator[Finding]:
         message = f"state is {job.state}, and the adopted object {there}"
         remedy = "Commit the run as it was adopted, and edit its state then."
         yield dx.ADOPTED.at(sources.spec.authored(Pointer("/state")), message, remedy=remedy)
+
+
+def _displaced(work: _Work, record: Record) -> tuple[Finding, ...]:
+    """Return the finding that nothing applies an adopted object any more, whose run goes on."""
+    adopted = work.sources.adopted
+    if adopted is None or not record.adopted:
+        return ()
+    remedy = f"Set mode: rendered, or `trainwright retire {work.file}` once its run is over."
+    findings = (
+        dx.ADOPTED.at(adopted.document.place(pointer), message, remedy=remedy)
+        for pointer, message in without_place(work.sources.environment)
+    )
+    return _about(work.file, tuple(findings))
 
 
 # The field is part of the object, which stays as it is.
@@ -389,6 +404,8 @@ def _continued(done: Rendered, work: _Work, recorded: Recorded, entries: Ledger)
     if decision.step is Step.END:
         kept = _attributed(work, recorded, entries)
         return replace(done, record=replace(kept.ended(decision.state), object=decision.name))
+    if displaced := _displaced(work, was):
+        return replace(done, usable=False, findings=(*done.findings, *displaced))
     whole = recorded.files.intact and recorded.files.here
     resumed = decision.state != was.state
     if whole and not resumed and not edited_operation(was, sources):

@@ -97,7 +97,7 @@ def is_adopted(path: str) -> bool:
     return path.startswith(f"{ENVIRONMENTS}/") and path.split("/")[2:-1] == [ADOPTED]
 
 
-def read(reader: Reader, file: JobFile, environment: Environment) -> Reading:
+def read(reader: Reader, file: JobFile) -> Reading:
     """Return the object that a job has adopted (None: no file), or what is wrong with its file."""
     where = path(file)
     if not reader.tree.kind(where):
@@ -114,25 +114,36 @@ def read(reader: Reader, file: JobFile, environment: Environment) -> Reading:
     (document,) = documents
     manifest = Manifest(body=document.data)
     problems = tuple(
-        dx.ADOPTED.at(document.place(pointer), message)
-        for pointer, message in unfit(manifest, environment)
+        dx.ADOPTED.at(document.place(pointer), message) for pointer, message in unfit(manifest)
     )
     unseen = tuple(yamlio.unseen(where, raw))
     return problems or Adopted(manifest=manifest, document=document, unseen=unseen)
 
 
-def unfit(manifest: Manifest, environment: Environment) -> Iterator[tuple[str, str]]:
-    """Yield why an object cannot be a run of an environment, each reason with its pointer."""
+def unfit(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """Yield why an object can be no run, each reason with its pointer."""
     if trains(manifest) is None:
         yield "/kind", f"{manifest.title} is not a training workload"
         return
-    if environment.gitops.mode == "chart":
-        why = "an engine that renders the chart at each sync has no place for other objects"
-        yield "/kind", f"gitops.mode is chart: {why}"
     if not _NAME.fullmatch(manifest.name):
         expected = "lower-case letters, digits and dashes that begin with a letter"
         yield "/metadata/name", f'"{manifest.name}" is not a valid name of a run: {expected}'
+
+
+def elsewhere(manifest: Manifest, environment: Environment) -> Iterator[tuple[str, str]]:
+    """Yield why an object cannot be adopted in an environment as it is, each with its pointer.
+
+    A run that is recorded stays where it is, wherever later ones begin.
+    """
+    yield from without_place(environment)
     if manifest.namespace != environment.namespace:
         theirs = manifest.namespace or "not set"
         message = f"the namespace is {theirs}, that of {environment.name} {environment.namespace}"
         yield "/metadata/namespace", message
+
+
+def without_place(environment: Environment) -> Iterator[tuple[str, str]]:
+    """Yield why an environment has no place for an object that no chart renders, if it has none."""
+    if environment.gitops.mode == "chart":
+        why = "an engine that renders the chart at each sync has no place for other objects"
+        yield "/kind", f"gitops.mode is chart: {why}"

@@ -328,8 +328,7 @@ class Workspace(Owner):
 
     def adopted(self, file: JobFile) -> adoption.Reading:
         """The object that the first run of a job is, where that was in the cluster before."""
-        environment = self.sound(file.environment)
-        return adoption.read(self.reader, file, environment) if environment else None
+        return adoption.read(self.reader, file)
 
     def recorded(self, file: JobFile) -> Recorded | None:
         """Return the run that a job has, as recorded here or in the `earlier` workspace, or else as
