@@ -22,6 +22,7 @@ from adoption import (
     is_over,
     job_file,
     live,
+    live_as_it_is,
     planned,
     recorded,
     template,
@@ -158,21 +159,45 @@ def test_a_chart_that_the_engine_renders_has_no_place_for_an_object(tmp_path: Pa
     assert "gitops.mode is chart" in done.output
 
 
+TOKEN = {"name": "HF_TOKEN", "value": "hf_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZ01234567"}
+
+
+def with_token(body: dict[str, Any]) -> None:
+    body["spec"]["template"]["spec"]["containers"][0]["env"] = [TOKEN]
+
+
+@pytest.mark.parametrize("state", ["running", "succeeded"])
+def test_an_object_with_a_credential_is_not_adopted(state: str, tmp_path: Path) -> None:
+    root = tmp_path / "team"
+    before(root)
+    body = live("Job", state)
+    with_token(body)
+    done = adopted_by(root, body)
+    assert done.exit_code == 1
+    assert f"Job/job-{state} is not adopted: HF_TOKEN" in done.output
+    assert "[TW710]" in done.output
+    assert "trainwright import" in done.output
+    assert TOKEN["value"] not in done.output
+    assert not (root / "environments/prod/adopted").exists()
+    assert not (root / "environments/prod/jobs").exists()
+
+
 def test_a_credential_of_an_object_does_not_come_into_what_is_rendered(tmp_path: Path) -> None:
     root = tmp_path / "team"
     before(root)
-    body = live("Job", "running")
-    token = {"name": "HF_TOKEN", "value": "hf_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZ01234567"}
-    body["spec"]["template"]["spec"]["containers"][0]["env"] = [token]
-    adopted_by(root, body)
+    adopted_by(root, live("Job", "running"))
+    file = root / "environments/prod/adopted/job-running.yaml"
+    body = yaml.safe_load(file.read_text(encoding="utf-8"))
+    with_token(body)
+    file.write_text(yaml.safe_dump(body), encoding="utf-8")
     done = Repository(root).run("render")
     assert done.exit_code == 1
     assert "environments/prod/adopted/job-running.yaml" in done.output
-    assert token["value"] not in done.output
+    assert TOKEN["value"] not in done.output
     assert not (root / "environments/prod/rendered/job-running").exists()
 
 
-@pytest.mark.parametrize(
+FORBIDDING = pytest.mark.parametrize(
     ("environment", "rule", "message"),
     [
         ("podSecurity: baseline\n", "TW707", "hostPID"),
@@ -180,28 +205,106 @@ def test_a_credential_of_an_object_does_not_come_into_what_is_rendered(tmp_path:
         ("podSecurity: privileged\nimages: {registries: [ghcr.io/]}\n", "TW716", "not below ghcr"),
     ],
 )
-def test_an_environment_takes_no_object_that_it_forbids(
-    environment: str, rule: str, message: str, tmp_path: Path
-) -> None:
-    root = tmp_path / "team"
+
+
+def forbidding(root: Path, environment: str) -> dict[str, Any]:
+    """A team's repository with that in its environment, and what runs in it all the same."""
     before(root)
     file = root / "environments/prod/environment.yaml"
     text = file.read_text(encoding="utf-8").replace("podSecurity: privileged\n", "")
     file.write_text(text + environment, encoding="utf-8")
-    body = live("Job", "running")
-    body["spec"]["template"]["spec"]["hostPID"] = True
-    adopted_by(root, body)
+    commit(root)
+    return edited(lambda b: b["spec"]["template"]["spec"].update(hostPID=True))
+
+
+@FORBIDDING
+def test_what_an_environment_forbids_of_a_running_object_is_waived_for_its_job(
+    environment: str, rule: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", "2026-12-01")
+    root = tmp_path / "team"
+    done = adopted_by(root, forbidding(root, environment))
+    assert done.exit_code == 0, done.output
+    team = Repository(root)
+    spec = yaml.safe_load(job_file(team, "job-running").read_text(encoding="utf-8"))
+    assert list(spec["waivers"]) == [rule]
+    assert spec["waivers"][rule]["until"] == "2027-03-01"
+    assert "Job/job-running" in spec["waivers"][rule]["reason"]
+    assert re.search(rf"waives {rule} until 2027-03-01: .*{message}", done.output), done.output
+    assert planned(team, "HEAD") == {"prod/job-running": "adopted"}
+    for verb in ("render", "check"):
+        assert rule not in team.run(verb).output, verb
+    commit(root, "Adopt")
+    assert "TW0" not in team.run("check").output  # the waiver waives something as long as it runs
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", "2027-03-02")
+    late = team.run("check")
+    assert late.exit_code == 1
+    assert f"error[{rule}]" in late.output
+    assert team.run("retire", "prod/job-running", "--outcome", "failed").exit_code == 0
+    assert rule not in team.run("check").output
+
+
+@FORBIDDING
+def test_what_no_job_may_waive_is_not_adopted(
+    environment: str, rule: str, message: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "team"
+    required = f"{environment}severities: {{{rule}: required}}\n"
+    done = adopted_by(root, forbidding(root, required), live("PyTorchJob", "succeeded"))
+    assert done.exit_code == 1
+    refusal = next(line for line in done.output.splitlines() if "is not adopted" in line)
+    assert rule in refusal
+    assert message in refusal
+    assert "environments/prod/environment.yaml:" in refusal  # who requires it
+    assert not (root / "environments/prod/adopted/job-running.yaml").exists()
+    assert not job_file(Repository(root), "job-running").exists()
+    # What is over is in the ledger, and its object nowhere.
+    assert "0 go on, 1 have finished" in done.output
+    assert Repository(root).run("render").exit_code == 0
+
+
+@FORBIDDING
+@pytest.mark.parametrize(
+    "weighed", ["severities: {RULE: warning}", "waivers: [{rule: RULE, job: job-*, reason: it runs, until: '2999-01-01'}]"]
+)  # fmt: skip
+def test_what_an_environment_lets_pass_needs_no_waiver(
+    weighed: str, environment: str, rule: str, message: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "team"
+    body = forbidding(root, f"{environment}{weighed.replace('RULE', rule)}\n")
+    assert adopted_by(root, body).exit_code == 0
+    text = job_file(Repository(root), "job-running").read_text(encoding="utf-8")
+    assert "waivers" not in text
+    assert Repository(root).run("render").exit_code == 0
+
+
+@pytest.mark.parametrize("kind", ["MPIJob", "StatefulSet"])
+def test_what_goes_on_as_it_is_has_its_waivers_too(kind: str, tmp_path: Path) -> None:
+    root = tmp_path / "team"
+    forbidding(root, "podSecurity: privileged\nimages: {requireDigest: true}\n")
+    done = adopted_by(root, live_as_it_is(kind, "running"))
+    assert done.exit_code == 0, done.output
+    assert "waives TW715 until" in done.output
+    assert Repository(root).run("render").exit_code == 0
+
+
+@FORBIDDING
+def test_an_environment_takes_no_object_that_it_forbids(
+    environment: str, rule: str, message: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "team"
+    adopted_by(root, forbidding(root, environment))
     spec = root / "environments/prod/jobs/job-running.yaml"
+    written = spec.read_text(encoding="utf-8")
+    waived = Repository(root).run("render").output
+    assert f"error[{rule}]" not in waived
+    own = {key: it for key, it in yaml.safe_load(written).items() if key != "waivers"}
+    spec.write_text(yaml.safe_dump(own), encoding="utf-8")
     done = Repository(root).run("render")
     assert done.exit_code == 1
     assert f"error[{rule}]" in done.output
     assert "environments/prod/adopted/job-running.yaml:" in done.output
     assert message in done.output
-    waivers = f"waivers: {{{rule}: {{reason: it runs already, until: '2999-01-01'}}}}\n"
-    with spec.open("a", encoding="utf-8") as more:
-        more.write(waivers)
-    waived = Repository(root).run("render").output
-    assert f"error[{rule}]" not in waived
 
 
 # --- the life of an adopted run ------------------------------------------------------------------

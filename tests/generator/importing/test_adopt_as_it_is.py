@@ -177,15 +177,15 @@ def test_other_fields_of_operation_wait(team: Repository) -> None:
 def test_rules_look_at_its_pods(forbids: str, rule: str, tmp_path: Path) -> None:
     root = tmp_path / "team"
     before(root)
-    file = root / "environments/prod/environment.yaml"
-    text = file.read_text(encoding="utf-8")
-    if forbids.startswith("podSecurity"):
-        text = text.replace("podSecurity: privileged\n", "")
-    file.write_text(f"{text}{forbids}\n", encoding="utf-8")
     body = live_as_it_is("RayJob", "running")
     group = body["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]
     group["template"]["spec"]["hostPID"] = True
     assert adopted_by(root, body).exit_code == 0
+    file = root / "environments/prod/environment.yaml"  # which forbids it from now on
+    text = file.read_text(encoding="utf-8")
+    if forbids.startswith("podSecurity"):
+        text = text.replace("podSecurity: privileged\n", "")
+    file.write_text(f"{text}{forbids}\n", encoding="utf-8")
     done = Repository(root).run("render")
     assert done.exit_code == 1
     assert f"error[{rule}]" in done.output

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, errors
+from trainwright.cli.common import FINDINGS, OK, Context, errors, today
 from trainwright.cli.reach import Reach, reaching
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def adopt(  # noqa: PLR0913 - an option each
             write=not dry_run,
         )
         with nullcontext() if dry_run else context.held(), context.progress("adopting"):
-            done = adopting.run(context.root, inputs, options)
+            done = adopting.run(context.root, inputs, options, today())
         _say(context, done)
         _say_problems(context, inputs, done)
         if done.adoptions and not dry_run:

@@ -23,7 +23,7 @@ from trainwright.documents import yamlio
 from trainwright.files import filetree
 from trainwright.files.tree import Edited, Folder, Tree
 from trainwright.findings import credentials
-from trainwright.importing import ImportInput, as_it_is
+from trainwright.importing import ImportInput, as_it_is, forbidden
 from trainwright.importing import text as words
 from trainwright.importing.batch import ImportOptions, converted, refuse_taken
 from trainwright.importing.convert import Imported
@@ -83,9 +83,10 @@ class AdoptionBatch:
     made: tuple[str, ...]
 
 
-def run(root: Path, inputs: ImportInput, options: ImportOptions) -> AdoptionBatch:
+def run(root: Path, inputs: ImportInput, options: ImportOptions, today: str) -> AdoptionBatch:
     """Adopt all, then write the files of all that could be adopted.
 
+    `today` is an ISO date, from which waivers hold of what an environment forbids and runs already.
     Raises ImportingError when there is nothing to adopt, SelectionError and SourceError when the
     environment is not usable, and OutputError.
     """
@@ -112,6 +113,7 @@ def run(root: Path, inputs: ImportInput, options: ImportOptions) -> AdoptionBatc
             problems.append(str(error))
         except TrainwrightError as error:  # of its runtime, say, which is not among the files
             problems.append(f"{source.place}: {source.title}: {error}")
+    adoptions = list(_permitted(place, adoptions, problems, today))
     if options.write and adoptions:
         _write(tree, options.environment, adoptions)
     return AdoptionBatch(adoptions=tuple(adoptions), problems=tuple(problems), made=made)
@@ -181,6 +183,36 @@ def _adopted(source: Source, place: ImportContext, options: ImportOptions) -> Ad
     )
 
 
+def _permitted(
+    place: ImportContext, adoptions: list[Adoption], problems: list[str], today: str
+) -> Iterator[Adoption]:
+    """Yield the adoptions that can be rendered, with their waivers; note why others cannot be."""
+    workspace = Workspace(Edited(place.tree, _files(adoptions)))
+    for adoption in adoptions:
+        file, source = adoption.file, adoption.imported.source
+        found = forbidden.errors(workspace, file, today, over=adoption.state.over)
+        refused = list(forbidden.refusals(found, place.environment))
+        for pointer, why in refused:
+            where = source.parts[0].place(pointer)
+            problems.append(f"{where}: {adoption.manifest.title} is not adopted: {why}")
+        if refused:
+            continue
+        waivers = forbidden.waivers(found, adoption.manifest.title, today)
+        notes = tuple(
+            f"waives {one.rule} until {waivers[one.rule]['until']}: {one.message}" for one in found
+        )
+        yield replace(adoption, imported=_with_waivers(adoption.imported, waivers, notes))
+
+
+def _with_waivers(
+    imported: Imported, waivers: Mapping[str, Data], notes: tuple[str, ...]
+) -> Imported:
+    if not waivers:
+        return imported
+    spec = {**imported.spec, "waivers": waivers}
+    return replace(imported, spec=spec, notes=(*imported.notes, *notes))
+
+
 def _refusals(
     part: SourceObject, manifest: Manifest, environment: Environment
 ) -> Iterator[tuple[str, str]]:
@@ -200,8 +232,7 @@ def _refusals(
 
 
 def _write(tree: Tree, environment: str, adoptions: list[Adoption]) -> None:
-    files = {adoption.file.path: words.spec(adoption.imported).encode() for adoption in adoptions}
-    files |= {adopted.path(adoption.file): _object(adoption).encode() for adoption in adoptions}
+    files = _files(adoptions)
     over = [adoption for adoption in adoptions if adoption.state.over]
     path = ledger.path(environment)
     before = {path: tree.read(path)} if over and tree.kind(path) else {}
@@ -209,6 +240,13 @@ def _write(tree: Tree, environment: str, adoptions: list[Adoption]) -> None:
         files[path] = _ledger(Workspace(Edited(tree, files)), over, before.get(path, b""))
     assert isinstance(tree, Folder)
     filetree.write(tree.root, ENVIRONMENTS, files, before)
+
+
+def _files(adoptions: list[Adoption]) -> dict[str, bytes]:
+    """The spec and the object of each."""
+    specs = {adoption.file.path: words.spec(adoption.imported).encode() for adoption in adoptions}
+    objects = {adopted.path(adoption.file): _object(adoption).encode() for adoption in adoptions}
+    return specs | objects
 
 
 def _object(adoption: Adoption) -> str:

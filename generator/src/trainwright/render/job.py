@@ -148,7 +148,7 @@ def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None
         done = replace(done, findings=findings, waivers=waivers)
     if present is None:
         return replace(done, record=_record(work, {}, ()))
-    if decision.step is not Step.END and (said := _deletes_itself(work, present.record)):
+    if decision.step is not Step.END and (said := _still_said(work, present.record)):
         done = replace(
             done,
             findings=(*done.findings, *said),
@@ -375,13 +375,16 @@ _UNTIL_THEN = (
 )
 
 
-def _deletes_itself(work: _Work, record: Record) -> tuple[Finding, ...]:
-    """Return the finding that an adopted object, whose run goes on, deletes itself."""
+def _still_said(work: _Work, record: Record) -> tuple[Finding, ...]:
+    """Return the findings about an adopted object whose run goes on: that it deletes itself, and
+    what its job waives.
+    """
     adopted = work.sources.adopted
     if adopted is None or not record.adopted or record.object != adopted.name:
         return ()
+    rules = {ttl_set.id, *(waiver.rule for waiver in work.sources.job.waivers)}
     findings = _in_adopted(adopted.manifest, adopted, work.sources)
-    return _about(work.file, tuple(finding for finding in findings if finding.rule == ttl_set.id))
+    return _about(work.file, tuple(finding for finding in findings if finding.rule in rules))
 
 
 def _in_adopted(manifest: Manifest, adopted: Adopted, sources: Sources) -> Iterator[Finding]:
