@@ -13,21 +13,26 @@ from trainwright.importing.batch import ImportBatch, ImportOptions, run
 from trainwright.kinds.reading import Loss
 
 HERE = Path(__file__).parent
+CLUSTER = "volcano"
 SERVICE: dict[str, Any] = {"image": "registry.example.com/a:1", "entrypoint": ["python", "a.py"]}
 
 
-def imported(inputs: ImportInput) -> ImportBatch:
-    return run(HERE, inputs, ImportOptions(environment="lab", write=False))
+def imported(inputs: ImportInput, environment: str = "lab") -> ImportBatch:
+    return run(HERE, inputs, ImportOptions(environment=environment, write=False))
 
 
 def compose(
-    tmp_path: Path, service: dict[str, Any], values: dict[str, str] | None = None
+    tmp_path: Path,
+    service: dict[str, Any],
+    values: dict[str, str] | None = None,
+    environment: str = "lab",
+    **more: Any,
 ) -> ImportBatch:
     path = tmp_path / "compose.yaml"
-    path.write_text(yaml.safe_dump({"services": {"train": {**SERVICE, **service}}}))
+    path.write_text(yaml.safe_dump({"services": {"train": {**SERVICE, **service}}, **more}))
     inputs = ImportInput(values)
     inputs.files((str(path),))
-    done = imported(inputs)
+    done = imported(inputs, environment)
     return ImportBatch(done.imported, (*inputs.problems, *done.problems))
 
 
@@ -115,6 +120,29 @@ def test_a_dollar_sign_that_is_none_of_compose_s_stays(word: str, tmp_path: Path
     assert list(spec(done)["flags"].values()) == [word.partition("=")[2].replace("$$", "$")]
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("cd $$PWD", "cd $PWD"),
+        ("$${HOME}/out", "${HOME}/out"),
+        ("5$$", "5$"),
+        ("$$(date)", "$$(date)"),  # which Kubernetes would take for a variable's value
+        ("$$$$", "$$$"),  # the process of the shell: Kubernetes makes one of two
+    ],
+)
+def test_a_dollar_sign_is_doubled_only_where_kubernetes_reads_it(
+    written: str, said: str, tmp_path: Path
+) -> None:
+    done = compose(
+        tmp_path,
+        {"entrypoint": ["sh", "-c", f"python a.py {written}"], "environment": {"A": written}},
+        environment=CLUSTER,
+    )
+    assert cannot_run(done) == []
+    assert spec(done)["entrypoint"]["argv"][-1] == f"python a.py {said}"
+    assert spec(done)["env"] == {"A": said}
+
+
 # --- folders of the machine ------------------------------------------------------------------------
 
 
@@ -142,6 +170,47 @@ def test_two_folders_of_one_name_are_two_volumes(tmp_path: Path) -> None:
     assert cannot_run(done) == []
     found = {v["hostPath"]["path"]: v["mountPath"] for v in spec(done)["volumes"].values()}
     assert found == {"/data/A": "/a", "/data/a": "/b"}
+
+
+@pytest.mark.parametrize(
+    ("volume", "claim"),
+    [("hf_cache", "hf-cache"), ("Data_Set.1", "data-set.1"), ("_x_", "x"), ("cache", "cache")],
+)
+@pytest.mark.parametrize("environment", ["lab", CLUSTER])
+def test_a_named_volume_is_a_claim_whose_name_a_cluster_takes(
+    environment: str, volume: str, claim: str, tmp_path: Path
+) -> None:
+    done = compose(
+        tmp_path,
+        {"volumes": [f"{volume}:/data"]},
+        environment=environment,
+        volumes={volume: {"external": True}},
+    )
+    assert cannot_run(done) == []
+    (body,) = spec(done)["volumes"].values()
+    assert body == {"claim": claim, "mountPath": "/data"}
+    ((job, _),) = done.imported
+    said = [left for left in job.left if f"the claim {claim} " in left.why]
+    assert len(said) == (volume != claim)
+    for left in said:
+        assert (left.severity, left.place.line > 1) == (Loss.BEHAVIOUR, True)
+        assert left.value.startswith(volume)
+
+
+@pytest.mark.parametrize("mount", ["-v hf_cache:/data:ro", "--mount src=hf_cache,dst=/data,ro"])
+def test_so_is_that_of_a_command_line(mount: str) -> None:
+    done = command(f"docker run {mount} registry.example.com/a:1 python a.py")
+    assert cannot_run(done) == []
+    (body,) = spec(done)["volumes"].values()
+    assert body == {"claim": "hf-cache", "mountPath": "/data", "readOnly": True}
+
+
+def test_two_volumes_of_one_claim_s_name_are_two_claims(tmp_path: Path) -> None:
+    done = compose(tmp_path, {"volumes": ["a_b:/x", "a-b:/y", "A_B:/z"]}, environment=CLUSTER)
+    assert cannot_run(done) == []
+    found = {v["mountPath"]: v["claim"] for v in spec(done)["volumes"].values()}
+    assert found["/y"] == "a-b"
+    assert len({*found.values()}) == 3
 
 
 def test_each_volume_that_is_left_has_its_own_reason(tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, count
 
-from trainwright.datatypes.data import Data, sequence, words
+from trainwright.datatypes.data import Data, dig, sequence, words
 from trainwright.datatypes.finding import Location
-from trainwright.datatypes.pointer import Pointer, scalars, with_value
+from trainwright.datatypes.pointer import Pointer, lookup, scalars, with_value
 from trainwright.kinds.compose import notation
 from trainwright.kinds.compose.target import as_object
 from trainwright.kinds.reading import (
@@ -31,6 +32,7 @@ def services(part: SourceObject) -> Iterator[tuple[str, SourceObject]]:
     """
     part, defaults = _with_defaults(part)
     _refuse_unset(part)
+    part, renamed = _with_claims(part)
     written = mapping(part.body.get("services"))
     waits = {
         str(name): notation.dependencies(mapping(service).get("depends_on"))
@@ -51,7 +53,7 @@ def services(part: SourceObject) -> Iterator[tuple[str, SourceObject]]:
                     body=body,
                     place=_inside(part),
                     called=_named(part),
-                    left=(*defaults, *_published(part, others, written)),
+                    left=(*defaults, *renamed, *_published(part, others, written)),
                 ),
             )
 
@@ -84,6 +86,61 @@ def _is_empty(written: Data) -> bool:
     return not str(written).rpartition("=")[2]
 
 
+def _with_claims(part: SourceObject) -> tuple[SourceObject, list[NotImported]]:
+    """Return a file whose named volumes have names of claims, and a note for each that had none."""
+    body: Data = part.body
+    named = dict(_named_volumes(part.body))
+    claims = _claims(named.values())
+    renamed = []
+    for pointer, source in named.items():
+        if claims[source] == source:
+            continue
+        text = str(lookup(part.body, pointer))
+        body = with_value(body, pointer, f"{claims[source]}{text.removeprefix(source)}")
+        renamed.append(
+            NotImported(
+                field=part.called(pointer),
+                place=part.place(pointer),
+                value=shown("", text),
+                why=f"a cluster takes no such name: it is the claim {claims[source]} here, which "
+                "has to be there with what the volume holds",
+                severity=Loss.BEHAVIOUR,
+            )
+        )
+    return replace(part, body=body), renamed
+
+
+def _named_volumes(body: Mapping[str, Data]) -> Iterator[tuple[Pointer, str]]:
+    """Yield the name of each volume that a service mounts as a claim, after where it stands."""
+    for service, written in mapping(body.get("services")).items():
+        for at, volume in enumerate(sequence(mapping(written).get("volumes"))):
+            pointer = Pointer.of("services", str(service), "volumes", at)
+            long = volume if isinstance(volume, Mapping) else notation.long_volume(str(volume))
+            source = long.get("source")
+            served = dig(body, "volumes", source, "driver_opts") if source else None
+            if long.get("type", "volume") == "volume" and source and not served:
+                yield (pointer / "source" if long is volume else pointer), str(source)
+
+
+def _claims(named: Iterable[str]) -> dict[str, str]:
+    """Return a name of its own for the claim of each volume: the volume's, where it can be one."""
+    claims = {name: name for name in named if _claim_name(name) == name}
+    for name in dict.fromkeys(named):
+        if name not in claims:
+            wanted = _claim_name(name)
+            numbered = (f"{wanted}-{number}" for number in count(2))
+            taken = {*claims.values()}
+            claims[name] = next(one for one in chain([wanted], numbered) if one not in taken)
+    return claims
+
+
+def _claim_name(volume: str) -> str:
+    """Return a name as Kubernetes takes it: the volume's own, where it is one."""
+    labels = (_NOT_IN_LABELS.sub("-", label).strip("-") for label in volume.lower().split("."))
+    return ".".join(filter(None, labels)) or "volume"
+
+
+_NOT_IN_LABELS = re.compile(r"[^a-z0-9]+")
 _READ_ELSEWHERE = frozenset({"environment", "build", "env_file", "labels"})
 
 

@@ -19,9 +19,13 @@ def plain(text: str) -> str:
     return _INTERPOLATION.sub(lambda m: "$" if m.group() == "$$" else m.group(), text)
 
 
+# What Kubernetes reads in a text: the first of two dollar signs, and the one of $(NAME).
+_READ_BY_KUBERNETES = re.compile(r"\$(?=[$(])")
+
+
 def literal(text: str) -> str:
-    """Return `plain` text with each `$` doubled, so that `expand` finds no references in it."""
-    return plain(text).replace("$", "$$")
+    """Return `plain` text as it has to be written so that `expand` changes nothing in it."""
+    return _READ_BY_KUBERNETES.sub("$$", plain(text))
 
 
 def asked(value: str) -> list[str]:
@@ -75,3 +79,18 @@ def variables(written: Data) -> dict[str, Data]:
         return {str(name): value for name, value in written.items()}
     parts = (str(item).partition("=") for item in sequence(written))
     return {name: value if equals else None for name, equals, value in parts}
+
+
+def long_volume(text: str) -> dict[str, Data]:
+    """The long form of a volume as `source:target:options`, or of a target alone."""
+    if ":" not in text:
+        return {"type": "volume", "target": text}
+    source, target, *options = text.split(":")
+    local = source.startswith((".", "/", "~"))
+    return {
+        "type": "bind" if local else "volume",
+        "source": source,
+        "target": target,
+        "read_only": "ro" in ",".join(options).split(","),
+        **({"bind": {"create_host_path": True}} if local else {}),
+    }

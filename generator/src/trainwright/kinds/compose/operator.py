@@ -256,7 +256,7 @@ def _ports(written: Data) -> Iterator[Port]:
 
 def _mounts(file: Mapping[str, Data], service: Mapping[str, Data]) -> Iterator[Mount]:
     for written in sequence(service.get("volumes")):
-        volume = written if isinstance(written, Mapping) else _long(str(written))
+        volume = written if isinstance(written, Mapping) else notation.long_volume(str(written))
         source = notation.plain(str(volume.get("source", "")))
         yield Mount(
             path=notation.plain(text(volume.get("target"))),
@@ -305,21 +305,6 @@ def _configs(manifest: Manifest) -> dict[str, dict[str, str]]:
         str(name): {"content": notation.plain(text(config["content"]))}
         for name, config in mapping(_file(manifest).get("configs")).items()
         if "content" in mapping(config)
-    }
-
-
-def _long(text: str) -> dict[str, Data]:
-    """The long form of `source:target:options`, or of a target alone."""
-    if ":" not in text:
-        return {"type": "volume", "target": text}
-    source, target, *options = text.split(":")
-    local = source.startswith((".", "/", "~"))
-    return {
-        "type": "bind" if local else "volume",
-        "source": source,
-        "target": target,
-        "read_only": "ro" in ",".join(options).split(","),
-        **({"bind": {"create_host_path": True}} if local else {}),
     }
 
 
