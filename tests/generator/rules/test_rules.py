@@ -360,8 +360,8 @@ OBSERVED = {
     "elastic-worker-only": {"TW115"},
     "workers-without-elastic": {"TW109", "TW115"},
     "elastic-with-master": {"TW108", "TW115"},
-    "nproc-gpu-word": {"TW115", "TW117", "TW702", "TW720"},
-    "nproc-two-three-pods": {"TW110", "TW115", "TW117", "TW702", "TW720"},
+    "nproc-gpu-word": {"TW115", "TW117", "TW702", "TW720", "TW756"},
+    "nproc-two-three-pods": {"TW110", "TW115", "TW117", "TW702", "TW720", "TW756"},
     "user-env-collides": {"TW111", "TW115"},
 }
 

@@ -38,7 +38,10 @@ def several_nodes_without_gang(subject: Subject) -> Iterator[Hit]:
         return
     ranks = [t for t in subject.templates if t.accelerators and not t.partial]
     pods = sum(template.ranks for template in ranks)
-    if pods > 1 and any(_starts_ranks(c) for t in subject.templates for c in t.trains):
+    kind = SERVED.get(subject.kind)
+    told = kind is not None and "RANK" in kind.variables  # by the operator, whatever is started
+    starts = (_starts_ranks(c) for t in subject.templates for c in t.trains)
+    if pods > 1 and (told or any(starts)):
         message = f"{pods} pods with accelerators, in no queue and no gang"
         yield Hit(f"{ranks[0].pointer}/spec", message)
 
@@ -83,9 +86,16 @@ _SERVICES = re.compile(
 )
 
 
-@warning("TW762", kinds=TRAINING, spec=Pointer("/sidecars"), per_pod=True)
+_MPIJOB = GroupKind("kubeflow.org", "MPIJob")
+# Those that end with their training, and no operator ends for it.
+_ENDING = (*TRAINING, GroupKind("", "Pod"), _MPIJOB)
+
+
+@warning("TW762", kinds=_ENDING, spec=Pointer("/sidecars"), per_pod=True)
 def container_outlives_training(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
+        if subject.kind == _MPIJOB and template.pointer.endswith("/Worker/template"):
+            continue  # its operator deletes them once the launcher has ended
         main = _trainer(template) if len(template.trains) > 1 else template.main
         for container in template.trains:
             if container is not main and _is_endless(container):
@@ -94,7 +104,7 @@ def container_outlives_training(subject: Subject) -> Iterator[Hit]:
 
 
 def _trainer(template: PodTemplate) -> Container | None:
-    launching = [c for c in template.trains if launches(c.started) or c.name == "pytorch"]
+    launching = [c for c in template.trains if _starts_ranks(c) or c.name == "pytorch"]
     return next(iter(launching or [c for c in template.trains if c.accelerators]), template.main)
 
 
@@ -167,7 +177,7 @@ _LIMITS = {
 _WRAPPED = re.compile(r"(?:^|[\s;&|/])timeout\s{1,9}(?:-\S{1,30}\s{1,9}){0,4}(\d+[smhd]?)(?=\s)")
 
 
-@warning("TW768", kinds=TRAINING, about=("activeDeadlineSeconds",), spec=Pointer("/maxDuration"))
+@warning("TW768", kinds=_ENDING, about=("activeDeadlineSeconds",), spec=Pointer("/maxDuration"))
 def deadline_before_flags(subject: Subject) -> Iterator[Hit]:
     for template, deadline in _deadlines(subject):
         for container in template.trains:

@@ -25,6 +25,7 @@ from trainwright.objects.pods.storage import (
     mount_at,
     saved,
     saves,
+    settings,
     variables,
     volume_of,
 )
@@ -230,10 +231,19 @@ def _alone(subject: Subject) -> Iterator[Hit]:
         line = " ".join(container.started)
         if torchruns(container) and _STANDALONE.search(line):
             yield Hit(container.pointer, f"--standalone, and there are {pods} pods")
-        inner = [s.value for s in arguments(container) if s.shown == "MASTER_ADDR"]
-        for address in (*addresses(container), *inner):
+        for address in _meeting(container):
             if _LOOPBACK.fullmatch(_expanded(container, address)):
                 yield Hit(container.pointer, f"{pods} pods are to meet at {address}")
+
+
+# Options and variables that say where ranks meet, to a program or to a launcher.
+_MEETING = re.compile(r"(?:^|_)(?:dist_url|init_method|master_addr(?:ess)?)$")
+
+
+def _meeting(container: Container) -> tuple[str, ...]:
+    """The addresses at which a container says that ranks meet."""
+    named = (s.value for s in settings(container) if _MEETING.search(s.name) and s.value)
+    return tuple(dict.fromkeys((*addresses(container), *named)))
 
 
 _HOST = re.compile(r"\$\{?([A-Za-z_]\w*)\}?(:.*)?")
@@ -247,7 +257,7 @@ def _expanded(container: Container, address: str) -> str:
 
 
 def _starts_ranks(container: Container) -> bool:
-    return launches(container.started) or bool(addresses(container))
+    return launches(container.started) or bool(_meeting(container))
 
 
 # By what a pod of many knows which of them it is, and takes its own work.

@@ -51,7 +51,7 @@ def checkpoints_in_the_container(subject: Subject) -> Iterator[Hit]:
         if template.retried is not True and not on_spot(subject, template):
             continue
         for container in template.trains:
-            for folder in saved(container):
+            for folder in saved(container) or _run_folders(container):
                 if mount_at(container, folder.value) is None and not template.claimed:
                     why = on_spot(subject, template) or "its pods are replaced"
                     message = f"{folder.shown} saves to {folder.value}, on no volume, and {why}"
@@ -59,6 +59,17 @@ def checkpoints_in_the_container(subject: Subject) -> Iterator[Hit]:
             if _retries(subject) and not _keeps(template, container):
                 message = f"{_retries(subject)} retries, and nothing that a retry could go on from"
                 yield Hit(container.pointer, message)
+
+
+# Where Hydra puts what a run writes, and from where it runs by version_base: 1.1.
+# https://hydra.cc/docs/configure_hydra/workdir/
+_OF_HYDRA = ("hydra_run_dir", "hydra_sweep_dir")
+
+
+def _run_folders(container: Container) -> tuple[Setting, ...]:
+    """The folders of a program's own runs, as far as they are written out."""
+    given = (s for s in settings(container) if s.name in _OF_HYDRA)
+    return tuple(setting for setting in given if setting.value.startswith("/"))
 
 
 def _retries(subject: Subject) -> int:
@@ -101,7 +112,7 @@ def writes_to_read_only_mount(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
             offline = _is_offline(container)
-            written = list(saved(container))
+            written = [*saved(container), *_run_folders(container)]
             written += [] if offline else [s for s in settings(container) if s.name in _CACHES]
             for folder in written:
                 mount = mount_at(container, folder.value) if folder.value[:1] == "/" else None

@@ -11,8 +11,15 @@ from pathlib import Path
 from trainwright.datatypes.data import dig, sequence, text
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count, read
-from trainwright.objects.pods.launching import options, torchruns
-from trainwright.objects.pods.storage import Setting, arguments, variables, words, written
+from trainwright.objects.pods.launching import options, torchruns, training_commands
+from trainwright.objects.pods.storage import (
+    Setting,
+    arguments,
+    settings,
+    variables,
+    words,
+    written,
+)
 from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -164,7 +171,8 @@ def more_threads_than_cpus(subject: Subject) -> Iterator[Hit]:
                     yield Hit(container.pointer, message)
 
 
-_THREADED = ("workers", "_num_threads")  # parts of all settings that say how many threads
+# Parts of all settings that say how many threads.
+_THREADED = ("workers", "_num_threads", " _j", "\n_j")
 
 # What launchers and operators call "as many as there are GPUs".
 _EACH_GPU = ("gpu", "auto")
@@ -184,6 +192,9 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEX
 _ACTORS = re.compile(
     r"(?:^|[._])(?:ray|rollout|rollouts|cluster|scaling|scaling_config|env|envs)\."
 )
+# The workers of a data loader in torch's and timm's programs, as make has its jobs.
+# https://github.com/pytorch/examples/blob/main/imagenet/main.py
+_SHORT = re.compile(r"(?<=\s)-j[ =]?(\d{1,4})(?=\s|$)")
 # Names that mean loader workers as variables, too: the workers of NUM_WORKERS may be nodes.
 _LOADING = tuple(name for name in _WORKERS if "data" in name or "loader" in name)
 
@@ -199,6 +210,8 @@ def _per_process(container: Container) -> Iterator[tuple[str, int]]:
         names = _LOADING if container.entrypoint else _WORKERS
         if number and not option.shown.isupper() and _counts_workers(option, names):
             yield option.shown, number
+    for loading in _SHORT.findall(" ".join(map(" ".join, training_commands(container)))):
+        yield "-j", int(loading)
 
 
 def _counts_workers(option: Setting, names: Collection[str]) -> bool:
@@ -245,7 +258,7 @@ _DEBUGGER = re.compile(
     r"(?:^|[\s;&|/])(?:python[\d.]*\s{1,9}-m\s{1,9})?"
     r"(pdb|ipdb|debugpy|compute-sanitizer|cuda-memcheck|cuda-gdb|valgrind)(?=\s)"
 )
-_ANOMALY = ("detect_anomaly", "autograd_anomaly")
+_ANOMALY = re.compile(r"(?<!no_)(?:detect|autograd)_anomaly$")
 # NCCL_DEBUG is in many manifests, and rarely "trace".
 _TO_DEBUG = (
     *(_DEBUGGING.keys() - {"NCCL_DEBUG"}),
@@ -263,11 +276,18 @@ def debugging_left_on(subject: Subject) -> Iterator[Hit]:
                 if re.fullmatch(_DEBUGGING[name], given[name].value):
                     message = f"{name} is {given[name].value}"
                     yield Hit(given[name].pointer, message, Pointer.of("env", name))
-            for option in arguments(container):
-                if option.name in _ANOMALY and option.value.lower() not in ("false", "0", "no"):
-                    yield Hit(container.pointer, f"{option.shown} checks every gradient")
+            for option in settings(container):
+                if _checks_gradients(option):
+                    yield Hit(option.pointer, f"{option.shown} checks every gradient")
             if debugger := _DEBUGGER.search(" ".join(words(container))):
                 yield Hit(container.pointer, f"{debugger[1]} runs the training")
+
+
+def _checks_gradients(option: Setting) -> bool:
+    """Whether an option switches it on, also if given to Hydra or in a file of configuration."""
+    on = option.value.lower() not in ("false", "0", "no", "off", "null", "none")
+    given = option.value != "" or option.shown.startswith("-")
+    return on and given and _ANOMALY.search(option.name) is not None
 
 
 RULES = defined_in(globals())

@@ -221,6 +221,14 @@ def _each_step(script: str) -> Iterator[tuple[list[str], str]]:
     yield words, ""
 
 
+@once
+def training_commands(container: Container) -> tuple[tuple[str, ...], ...]:
+    """Return the commands of a container that start a training, by itself or in a script."""
+    scripts = [word for word in container.started if " " in word or "\n" in word]
+    lines = [command for script in scripts for command in _commands(script)]
+    return tuple(tuple(line) for line in (lines or [list(container.started)]) if _starts(line))
+
+
 def training_is_followed(script: str) -> bool:
     """Whether a script has commands after the last one that trains."""
     starts = [_starts(words) for words in _commands(script) if words]
