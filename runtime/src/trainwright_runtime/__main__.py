@@ -50,7 +50,7 @@ RECOVERIES = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command line; the exit code is the container's."""
+    """Run the command line and return the container's exit code."""
     logs.configure("text", {})
     if argv and argv[0] in COMMANDS:
         return _command(COMMANDS[argv[0]], argv[1:])
@@ -116,11 +116,14 @@ def _imported(recovery: str) -> ModuleType:
 
 
 def _identified(layout: Layout, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Set for this process too: it may listen itself. Raises EnvironmentMistake."""
-    where = layout.placement
-    elsewhere = where.per_process or "TRAINWRIGHT_COORDINATORS" in environ
-    alone = layout.nodes.high == 1 and not elsewhere
-    variables = identity.ensured(environ, where.master_addr, alone=alone)
+    """Return the variables that identify the run, and set them for this process: it may listen too.
+
+    Raise EnvironmentMistake if the run's secret cannot be read or is too short.
+    """
+    placement = layout.placement
+    may_span_nodes = placement.per_process or "TRAINWRIGHT_COORDINATORS" in environ
+    alone = layout.nodes.high == 1 and not may_span_nodes
+    variables = identity.ensured(environ, placement.master_addr, alone=alone)
     os.environ.update(variables)
     if not (identity.Identity.of(os.environ).secret or layout.nodes.high == 1):
         _log.info("%s", _WITHOUT_A_KEY)
@@ -128,7 +131,7 @@ def _identified(layout: Layout, environ: Mapping[str, str]) -> Mapping[str, str]
 
 
 def _recovery(layout: Layout, wanted: Options) -> str:
-    """Who brings training back after a failure."""
+    """Return what restarts training after a failure: a key of RECOVERIES, or "launcher"."""
     if wanted.ray:
         return _ray(layout)
     if wanted.recovery == "live":
@@ -142,23 +145,23 @@ def _recovery(layout: Layout, wanted: Options) -> str:
 
 def _ray(layout: Layout) -> str:
     """Return "ray". Raise UsageError if node 0 is unknown or the launcher starts each process."""
-    where = layout.placement
-    if where.per_process or where.elastic:
+    placement = layout.placement
+    if placement.per_process or placement.elastic:
         raise errors.UsageError(
-            f"--ray needs a fixed number of nodes, and node 0 among them: {where.launcher} "
-            + ("starts each process itself" if where.per_process else "lets nodes come and go")
+            f"--ray needs a fixed number of nodes, and node 0 among them: {placement.launcher} "
+            + ("starts each process itself" if placement.per_process else "lets nodes come and go")
         )
     return "ray"
 
 
 def _become(layout: Layout, wanted: Options, environ: Mapping[str, str]) -> None:
-    """Turn into the training process that the launcher above has already placed."""
+    """Replace this process with the training process that the launcher has already placed."""
     command = node_processes.argv(wanted)
     os.execve(command[0], command, {**environ, **node_processes.settings(layout, wanted)})  # noqa: S606
 
 
 def _check(program: Program) -> None:
-    """Refuse a program that is not there once, instead of once in every process."""
+    """Raise UsageError if the program does not exist: here once, instead of in every process."""
     if program.script and not Path(program.script).exists():
         raise errors.UsageError(f"{program.script} is not there (looked in {Path.cwd()})")
     package = program.module.partition(".")[0]

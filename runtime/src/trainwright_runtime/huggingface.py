@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 class GracefulStop(TrainerCallback):
     """On SIGTERM the Trainer finishes its step, saves, and the process exits 143.
 
-    All ranks stop at the same step; with `every` above 1 they compare notes only at every so many.
+    All ranks stop at the same step; with `every` above 1 they agree only at every `every`-th step.
     Checkpoints are also synced to the disk, which the Trainer leaves to the kernel.
     """
 
@@ -104,11 +104,12 @@ def last_checkpoint(output_dir: str | os.PathLike[str]) -> str | None:
 
 
 def _defect(checkpoint: Path) -> str | None:
-    """Return a checkpoint's defect, or None; the Trainer keeps no digests to compare with."""
+    """Return in words what is wrong with a checkpoint, or None; the Trainer keeps no digests."""
     return in_words(lambda: _check(checkpoint))
 
 
 def _check(checkpoint: Path) -> None:
+    """Raise ValueError or OSError if a file of a checkpoint is missing or damaged."""
     for path in (checkpoint / _LAST_WRITTEN, *checkpoint.glob("*.index.json")):
         try:
             listed = json.loads(path.read_bytes()).get("weight_map", {})

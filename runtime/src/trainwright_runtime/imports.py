@@ -13,6 +13,7 @@ GROUPS = "torch.distributed.distributed_c10d"
 
 
 def after_import(name: str, callback: Callable[[ModuleType], None]) -> None:
+    """Call `callback` with the module `name` once the program has imported it."""
     sys.meta_path.insert(0, _AfterImport(name, callback))
 
 

@@ -45,7 +45,7 @@ class Exporter:
     """Prometheus text over HTTP, from a registry of its own."""
 
     def __init__(self, port: int, worker: str, past: Past) -> None:
-        """Listen on all interfaces. OSError or OverflowError when the port cannot be had."""
+        """Listen on all interfaces. Raise OSError or OverflowError if the port is not available."""
         import prometheus_client as prometheus
 
         self._past = past
@@ -169,13 +169,14 @@ class Metrics:
         environ: Mapping[str, str] = os.environ,
         reports_status: bool = True,
     ) -> Self:
-        """The recorder that the variables `TRAINWRIGHT_METRICS_*` configure.
+        """Return the recorder that the variables `TRAINWRIGHT_METRICS_*` configure.
 
         `rank` names this process where `TRAINWRIGHT_REPLICA` does not; by default it is `RANK`.
         Rank 0 of a TrainJob whose Trainer takes a status posts it, unless `reports_status` is
         False: Transformers does so by itself.
-        What cannot be had (a port in use, a folder that cannot be written) is left out with a
-        warning.
+
+        A sink that cannot be opened (a port in use, a folder that cannot be written) is left out
+        with a warning.
         """
         worker = worker_name(rank, environ)
         sinks: list[Sink] = []
@@ -223,26 +224,26 @@ class Metrics:
             sink.step(step, samples, seconds, data_wait, world_size)
 
     def expect(self, steps: int) -> None:
-        """The whole training has so many steps, over restarts: progress is measured by it."""
+        """Set the number of steps of the whole training, over restarts, to measure progress by."""
         if self._status is not None:
             self._status.total = steps
 
     def values(self, **values: float) -> None:
-        """The last values of the model, such as `loss=0.2`, for the status of its TrainJob."""
+        """Update values of the model, such as `loss=0.2`, for the status of its TrainJob."""
         if self._status is not None:
             self._status.values = {**self._status.values, **values}
 
     def checkpoint(self, *, stall: float) -> None:
-        """A checkpoint was taken, for which training stood still for `stall` seconds."""
+        """Record that a checkpoint was taken, which stopped training for `stall` seconds."""
         self._stalled += stall
         self.event("checkpoint", stall=stall)
 
     def saved(self, *, step: int, seconds: float, size: int) -> None:
-        """A checkpoint is on the disk, so long after it was requested; `size` in bytes."""
+        """Record that a checkpoint is on the disk, `seconds` after its request; `size` in bytes."""
         self.event("saved", step=step, seconds=round(seconds, 3), bytes=size)
 
     def event(self, name: str, /, **fields: Scalar) -> None:
-        """Something happened now; written at once."""
+        """Record an event that happens now; it is written at once."""
         event = Event(time=time.time(), name=name, fields=fields)
         for sink in self._sinks:
             sink.event(event)
@@ -308,7 +309,7 @@ def _launched(environ: Mapping[str, str]) -> float | None:
 
 
 def worker_name(rank: int | None, environ: Mapping[str, str]) -> str:
-    """The name of a training process, which its file has."""
+    """Return the name of a training process, after which its metrics file is named."""
     if replica := environ.get("TRAINWRIGHT_REPLICA"):
         return re.sub(r"[^A-Za-z0-9._-]", "_", replica)
     return f"rank-{environ.get('RANK') or 0 if rank is None else rank}"

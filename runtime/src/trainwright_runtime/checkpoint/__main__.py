@@ -110,7 +110,10 @@ def convert(checkpoint: str, target: Path, entry: str, force: bool) -> None:
 
 
 def _flat(contents: Contents, entry: str) -> dict[str, Tensor]:
-    """The tensors of an entry by the names that a model knows them by."""
+    """Return an entry's tensors by their names in the model.
+
+    Raise CheckpointError if the entry holds anything but tensors.
+    """
     value = contents.entry(entry)
     if not isinstance(value, Mapping):
         raise CheckpointError(f"{entry!r} of {contents.path} is not a mapping of tensors")
@@ -163,7 +166,7 @@ def _difference(left: Contents, right: Contents, name: str, rtol: float, atol: f
 
 
 def _values(name: str, left: tree.Json, right: tree.Json) -> Iterator[str]:
-    """Yield each difference between two values of `state.json`, after its path in there."""
+    """Yield each difference between two values of `state.json`, preceded by its path."""
     if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
         for key in left:
             below = name if key in ("dict", "tuple", "items", "tensor") else f"{name}/{key}"

@@ -35,7 +35,7 @@ class Buffers:
     def __init__(self) -> None:
         self.descriptor: int | None = None
         self.allocations = 0
-        """Changes when the memory is another."""
+        """How often memory was allocated: another number means other memory."""
         self._layout: tuple[object, ...] = ()
         self._address = 0
         self._map: mmap.mmap | None = None
@@ -127,14 +127,20 @@ def _local(tensor: Tensor) -> Tensor:
 
 
 def _sharded_like(tensor: Tensor, copy: Tensor) -> Tensor:
-    """torch's own stager makes copies of sharded tensors like this: on the CPU, of a GPU's mesh."""
+    """Return a copy as a DTensor like `tensor`, or as it is if `tensor` is not sharded.
+
+    As with torch's own stager, the copy is on the CPU although the mesh may be of GPUs.
+    """
     if not isinstance(tensor, DTensor):
         return copy
     return DTensor(copy, tensor._spec, requires_grad=False)  # type: ignore[no-untyped-call]
 
 
 def _pin(memory: Tensor) -> None:
-    """Lets a GPU copy into it by itself, as torch's own stager does with shared memory."""
+    """Pin the memory, so that a GPU can copy into it by itself; a failure is only logged.
+
+    torch's own stager does this with shared memory.
+    """
     cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
     code = int(cudart.cudaHostRegister(memory.data_ptr(), memory.numel(), 1))
     if code:

@@ -119,7 +119,10 @@ class Checkpoints:
         tolerate: int = 3,
         collective: bool = True,
     ) -> Self:
-        """As TRAINWRIGHT_CHECKPOINT_* and TRAINWRIGHT_RESUME_FROM set it."""
+        """Return the checkpoints that the variables TRAINWRIGHT_* configure.
+
+        Raise EnvironmentMistake if one of them is not a whole number in its range.
+        """
         return cls(
             environ.get("TRAINWRIGHT_CHECKPOINT_DIR") or None,
             every=_count(environ, "TRAINWRIGHT_CHECKPOINT_EVERY", 0, least=0),
@@ -140,7 +143,7 @@ class Checkpoints:
     def due(self, step: int) -> bool:
         """Whether `save` is to be called after this step, counted from 1.
 
-        Where only a copy in memory is due, the next `save` of this step makes that alone.
+        If only a copy in memory is due, the next `save` of this step makes only that copy.
         """
         self._due, self._trained = step, True
         return self.saves_at(step)
@@ -150,7 +153,7 @@ class Checkpoints:
         return _multiple(step, self._every) or self._copies_at(step)
 
     def latest(self) -> int | None:
-        """The step of the newest checkpoint in the directory, whose files may yet be damaged."""
+        """Return the step of the newest checkpoint, or None; its files may still be damaged."""
         names = [] if self._directory is None else self._directory.steps()
         return step_of(names[0]) if names else None
 
@@ -193,7 +196,10 @@ class Checkpoints:
             self.wait()
 
     def wait(self) -> None:
-        """Wait until what is being written is on the disk or in memory, or has failed."""
+        """Wait until the current save, if any, has succeeded or failed.
+
+        Raise CheckpointError once the save that failed is the last one tolerated.
+        """
         saving = self._saving
         if saving is None:
             return
@@ -218,7 +224,7 @@ class Checkpoints:
             self._refuse(f"{self._failures} saves in a row have failed, for {seconds:.0f} s")
 
     def saved(self) -> list[Saved]:
-        """The checkpoints of this rank's directory that are new since the last call."""
+        """Return the checkpoints that rank 0 saved since the last call; empty on other ranks."""
         new = []
         with suppress(Empty):
             while True:
@@ -226,12 +232,12 @@ class Checkpoints:
         return new
 
     def load(self, state: MutableMapping[str, object]) -> int | None:
-        """Fill the state from the newest checkpoint that is whole; returns its step.
+        """Fill the state from the newest intact checkpoint and return its step.
 
         Objects with `load_state_dict()` and tensors are filled in place, and plain values are
-        replaced in the mapping. If there is no checkpoint yet, returns None and changes nothing.
+        replaced in the mapping. Return None, and change nothing, if there is no checkpoint yet.
         The run's own checkpoints come first, then those of the run it is to resume from. Damaged
-        ones are skipped with a warning; if there are no others, CheckpointError is raised.
+        ones are skipped with a warning; if there are no others, raise CheckpointError.
         """
         self.wait()
         ranks = self._agree()
@@ -350,7 +356,7 @@ class Checkpoints:
         return self._writer
 
     def _agree(self) -> Ranks:
-        """The ranks of the process group that exists now, which may be another than before."""
+        """Return the ranks of the current process group, which may have changed. Collective."""
         world = self._world()
         if self._ranks is None or world is not self._ranks.world:
             self._ranks = Ranks(world)
@@ -358,7 +364,7 @@ class Checkpoints:
         return self._ranks
 
     def _world(self) -> object:
-        """The process group that exists now."""
+        """Return the default process group if ranks save together, else None."""
         together = self._collective and dist.is_available() and dist.is_initialized()
         return dist.group.WORLD if together else None
 
@@ -400,9 +406,9 @@ class Checkpoints:
     def _load_copy(
         self, state: MutableMapping[str, object], ranks: Ranks, listed: deque[Listed], *, least: int
     ) -> int | None:
-        """From the memory of the nodes: the newest that is whole, of the step `least` or later.
+        """Load the newest intact copy of step `least` or later from the memory of the nodes.
 
-        What was tried is no longer listed.
+        Return its step, or None if there is none. Copies that were tried leave `listed`.
         """
         while self._copies and listed and listed[0].step >= least:
             copy = self._copies.verified(listed.popleft())
@@ -568,7 +574,7 @@ class PeerCopies:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A checkpoint that is whole: how long it took since its request, and its bytes."""
+    """A checkpoint on the disk: `seconds` from its request until then, and its `size` in bytes."""
 
     step: int
     seconds: float
@@ -622,7 +628,7 @@ def _peer_copies(environ: Mapping[str, str]) -> PeerCopies | None:
 def _replaced(
     checkpoint: Path | ObjectPath, sealed: tuple[int, int] | None, *, listed: bool
 ) -> bool:
-    """Whether another process has replaced it, or removed it where it was `listed` a moment ago."""
+    """Whether another process has replaced a checkpoint, or removed it although it was `listed`."""
     gone = listed and isinstance(checkpoint, Path) and not checkpoint.exists()
     return gone or seal(checkpoint) != sealed
 

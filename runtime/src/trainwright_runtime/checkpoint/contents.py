@@ -23,7 +23,7 @@ from trainwright_runtime.checkpoint.tree import Json
 
 STATE = "state.json"
 FORMATS = (1, 2)
-"""Of state.json: above 1 for a state that code of the format before would misread.
+"""Readable formats of state.json; a higher one is for a state that older code would misread.
 
 2 has gaps before the position in a dataset: what lost workers had begun in local steps.
 """
@@ -57,7 +57,7 @@ class Contents:
     tensors: dict[str, Kind]
 
     def read(self, names: Iterable[str]) -> dict[str, Tensor]:
-        """Tensors by their names, from whichever ranks have written them."""
+        """Return tensors by name, whichever ranks have written them."""
         targets = {
             name: torch.empty(self.tensors[name].shape, dtype=self.tensors[name].dtype)
             for name in names
@@ -71,7 +71,7 @@ class Contents:
         return targets
 
     def entry(self, name: str) -> object:
-        """Return what was saved under a name, with its tensors."""
+        """Return an entry of the state with its tensors. Raise CheckpointError if there is none."""
         if name not in self.state:
             raise CheckpointError(f"{self.path} has no {name!r}, only {', '.join(self.state)}")
         held = self.read(tree.names(self.state[name]))

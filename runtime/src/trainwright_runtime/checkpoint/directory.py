@@ -59,7 +59,7 @@ def step_of(name: str) -> int | None:
 
 
 def write_synced(path: Path, content: bytes) -> str:
-    """Write a file to the disk itself; returns its digest."""
+    """Write and fsync a file; return the digest of its content."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()
@@ -68,7 +68,7 @@ def write_synced(path: Path, content: bytes) -> str:
 
 
 def copy_synced(source: Path, target: Path) -> str:
-    """Copy a file to the disk itself, piece by piece; returns its digest."""
+    """Copy a file piece by piece and fsync the copy; return its digest."""
     digest = Digest()
     with source.open("rb") as reading, target.open("wb") as file:
         while piece := reading.read(_PIECE):
@@ -80,7 +80,7 @@ def copy_synced(source: Path, target: Path) -> str:
 
 
 def sync_tree(folder: Path) -> None:
-    """Bring a folder that another process has written to the disk itself."""
+    """Fsync a folder that another process has written, its files and its parent."""
     for path in folder.rglob("*"):
         _sync(path)
     _sync(folder)
@@ -99,7 +99,7 @@ class Retention:
 
 
 def in_order(names: Iterable[str], pointed: str | None) -> list[str]:
-    """Checkpoints in the order in which to try them: `latest` first, then the highest step."""
+    """Return checkpoints in the order to try them: `pointed` first, then the highest step."""
     return sorted(names, key=lambda name: (name == pointed, step_of(name)), reverse=True)
 
 
@@ -165,7 +165,7 @@ class Directory:
     def publish(self, folder: Path, digests: Mapping[str, str], retention: Retention) -> Path:
         """Make a folder from `begin` visible atomically, then remove old checkpoints.
 
-        `digests` are those of its files, which are synced already.
+        `digests` are those of its files, which are synced already. Return the checkpoint's path.
         """
         assert self._writer is not None, "a folder to publish comes from begin()"
         name = _hidden_step(folder)
@@ -238,15 +238,15 @@ class Directory:
             self._removal = None
 
     def _sweep(self) -> None:
-        for left in list(self.path.iterdir()):
-            match = _WRITER.fullmatch(left.name)
+        for leftover in list(self.path.iterdir()):
+            match = _WRITER.fullmatch(leftover.name)
             if match is None or _alive(self.path / f"{match[1]}.lock"):
                 continue
-            if left.is_dir():
-                _log.info("removing %s, left by a writer that died", left)
-                shutil.rmtree(left, ignore_errors=True)
+            if leftover.is_dir():
+                _log.info("removing %s, left by a writer that died", leftover)
+                shutil.rmtree(leftover, ignore_errors=True)
             elif match[2] != ".lock":
-                left.unlink(missing_ok=True)
+                leftover.unlink(missing_ok=True)
         for lock in self.path.glob(".writer-*.lock"):
             if not _alive(lock):
                 lock.unlink(missing_ok=True)
@@ -315,7 +315,7 @@ def _alive(lock: Path) -> bool:
 
 
 def _lock(descriptor: int) -> None:
-    """Raises BlockingIOError when another process has the lock, OSError when there are no locks."""
+    """Raise BlockingIOError if another process has the lock, OSError if there are no locks."""
     if fcntl is None:
         raise OSError(errno.ENOLCK, "this system has no POSIX locks")
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -330,9 +330,9 @@ def _sync(path: Path) -> None:
 
 
 def seal(checkpoint: Path | ObjectPath) -> tuple[int, int] | None:
-    """Return what differs between two checkpoints of one name, or None if there is no checkpoint.
+    """Return a value that changes when a checkpoint is replaced; None if there is no checkpoint.
 
-    The file and not its content: two writers of one state write the same digests.
+    It identifies the file and not its content: two writers of one state write the same digests.
     """
     for digests in (checkpoint / name for name in LISTS):
         with suppress(OSError):
@@ -347,7 +347,7 @@ def defect(checkpoint: Path | ObjectPath, share: int = 0, shares: int = 1) -> st
     """Return in words what is wrong with a checkpoint's files, or None if they are as written.
 
     Digests are computed for every `shares`-th file only, so that ranks can divide the work.
-    OSError where an object store cannot be read.
+    Raise OSError if an object store cannot be read.
     """
     return in_words(lambda: _check(checkpoint, share, shares), on_disk=isinstance(checkpoint, Path))
 
@@ -357,7 +357,7 @@ _DAMAGE = {
     for name in ("EIO", "EUCLEAN", "EBADMSG", "EISDIR", "ENOTDIR", "ELOOP")
     if hasattr(errno, name)
 }
-"""What reading gives where a disk has lost what it held, or something else is in its place."""
+"""Errors of reading where a disk has lost a file, or has something else in its place."""
 
 
 def in_words(check: Callable[[], None], *, on_disk: bool = True) -> str | None:

@@ -109,7 +109,7 @@ class Objects:
         self._disk: Directory | None = None
 
     def steps(self) -> list[str]:
-        """Names of the checkpoints, in the order in which to try them. OSError for no bucket."""
+        """Return the checkpoints' names in the order to try them. Raise OSError for no bucket."""
         try:
             pointed = (self.path / LATEST).read_text().strip()
         except (FileNotFoundError, UnicodeDecodeError):
@@ -140,7 +140,7 @@ class Objects:
         return Path(name)
 
     def stage(self, attempt: Path) -> Path:
-        """A new folder of this rank's own, on a local disk, to write the files of an attempt to."""
+        """Return a new local folder of this rank's own, to write the files of an attempt to."""
         if self._disk is None:
             self._disk = Directory(_local_folder())
         folder = self._disk.begin(step_of(attempt.name) or 0) / attempt.name
@@ -205,17 +205,17 @@ class Objects:
             self._sweep_uploads()
 
     def _sweep_uploads(self) -> None:
-        """Give up uploads in parts that were not completed: they are paid for, and not listed.
+        """Abort multipart uploads that were not completed: they cost money and are not listed.
 
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
         """
         bucket, _, folder = self.path.path.partition("/")
-        place: dict[str, str] = {}
+        markers: dict[str, str] = {}
         more = True
         while more:
             with refused(self.path.url):
                 page = self._fs.call_s3(
-                    "list_multipart_uploads", Bucket=bucket, Prefix=f"{folder}/", **place
+                    "list_multipart_uploads", Bucket=bucket, Prefix=f"{folder}/", **markers
                 )
                 for upload in page.get("Uploads", ()):
                     name = upload["Key"].removeprefix(f"{folder}/").partition("/")[0]
@@ -226,13 +226,13 @@ class Objects:
                             Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"],
                         )  # fmt: skip
             more = bool(page.get("IsTruncated"))
-            place = {
+            markers = {
                 "KeyMarker": page.get("NextKeyMarker", ""),
                 "UploadIdMarker": page.get("NextUploadIdMarker", ""),
             }
 
     def _age(self, files: Iterable[str]) -> float:
-        """Seconds since the newest of some objects was put; 0 where that is not reported."""
+        """Return the seconds since the newest of these objects was put; 0 if that is unknown."""
         try:
             modified = [self._fs.modified((self.path / file).path) for file in files]
         except (NotImplementedError, KeyError, OSError):
@@ -240,7 +240,7 @@ class Objects:
         return time.time() - max((moment.timestamp() for moment in modified), default=0.0)
 
     def _listed(self) -> dict[str, set[str]]:
-        """The files of each checkpoint, whole or not."""
+        """Return the names of the files of each checkpoint, complete or not, by its name."""
         by_name: dict[str, set[str]] = {}
         for path in self.path.iterdir():
             name, _, file = path.path.removeprefix(f"{self.path.path}/").partition("/")
@@ -307,7 +307,7 @@ class ObjectFiles:
 
 @contextmanager
 def refused(url: str) -> Iterator[None]:
-    """Libraries of object stores have errors of their own: to a checkpoint all are a bad disk."""
+    """Raise what a store's library raises as OSError: to a checkpoint, each is a bad disk."""
     try:
         yield
     except (TypeError, AttributeError, AssertionError):

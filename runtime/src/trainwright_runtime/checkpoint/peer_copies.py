@@ -63,7 +63,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An attempt that some node shows, and the digests that are listed there."""
+    """A copy that a node lists, with the digests of its files."""
 
     name: str
     digests: Mapping[str, str]
@@ -75,7 +75,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """An attempt that some node shows; `holders` are the nodes that have a file unharmed."""
+    """A verified copy; `holders` maps each file to the nodes that have it undamaged."""
 
     name: str
     digests: Mapping[str, str]
@@ -118,17 +118,17 @@ class Copies:
         """Whether this is the rank of its node that makes and removes folders."""
         return self._local == 0
 
-    # --- making one ------------------------------------------------------------------------------
+    # --- writing ---------------------------------------------------------------------------------
 
     def begin(self, step: int) -> Path:
-        """Make a hidden folder for this node's files, and remove all others but the newest copy."""
+        """Remove all copies but the newest, then return a new hidden folder for this node."""
         name = self._ranks.first(lambda: f".step-{step:010}.{secrets.token_hex(4)}")
         folder = self.path / name
 
         def make() -> None:
-            for left in self.path.iterdir():
-                if step_of(left.name.removeprefix(".")) is not None and left.name != self._kept:
-                    shutil.rmtree(left, ignore_errors=True)
+            for old in self.path.iterdir():
+                if step_of(old.name.removeprefix(".")) is not None and old.name != self._kept:
+                    shutil.rmtree(old, ignore_errors=True)
             folder.mkdir()
 
         self._on_each_node(make)
@@ -179,19 +179,19 @@ class Copies:
             shutil.rmtree(folder, ignore_errors=True)
 
     def clear(self) -> None:
-        """Let go of all: the run has ended well, and its last state is on the disk."""
+        """Remove all copies: the run has ended well, and its last state is on the disk."""
         if self._leads:
-            for left in self.path.iterdir():
-                if step_of(left.name.removeprefix(".")) is not None:
-                    shutil.rmtree(left, ignore_errors=True)
+            for old in self.path.iterdir():
+                if step_of(old.name.removeprefix(".")) is not None:
+                    shutil.rmtree(old, ignore_errors=True)
 
     def _neighbour(self, rank: int) -> int:
         """Return the rank of the next node that keeps the files of `rank`."""
         node = self._node_of[rank]
-        there = self._members[(node + 1) % len(self._members)]
-        return there[self._members[node].index(rank) % len(there)]
+        next_ranks = self._members[(node + 1) % len(self._members)]
+        return next_ranks[self._members[node].index(rank) % len(next_ranks)]
 
-    # --- going on from one -----------------------------------------------------------------------
+    # --- loading ---------------------------------------------------------------------------------
 
     def listed(self) -> list[Listed]:
         """Return the copies that nodes have, in the order to try them: the newest first."""
@@ -208,7 +208,7 @@ class Copies:
         return candidates
 
     def _listing(self) -> dict[str, bytes]:
-        """The digests of each copy on this node."""
+        """Return the list of digests of each copy on this node, by name; cut lists are left out."""
         digests: dict[str, bytes] = {}
         for name in os.listdir(self.path) if self.path.is_dir() else ():  # noqa: PTH208
             with suppress(OSError, ValueError):
@@ -220,7 +220,7 @@ class Copies:
         return digests
 
     def verified(self, listed: Listed) -> Copy:
-        """Each of its files held against its digest, on all nodes."""
+        """Return a copy whose files were compared with their digests on all nodes."""
         name, digests = listed.name, listed.digests
         mine: dict[str, int] = {}
         share = sorted(digests)[self._local :: len(self._members[self._node])]
@@ -246,16 +246,16 @@ class Copies:
         self._kept = copy.name
 
     def deliver(self, copy: Copy, folder: Path) -> list[str]:
-        """This rank's part of a copy without a defect into a folder; the names of its files.
+        """Copy this rank's part of a copy without a defect to a folder; return its file names.
 
-        Not collective: the parts of all ranks are the whole of it.
+        Not collective: the parts of all ranks together are the whole copy.
         """
         folder.mkdir(parents=True, exist_ok=True)
         delivered = []
         for index, name in enumerate(sorted(copy.digests)):
             nodes = copy.holders[name]
-            there = self._members[nodes[index % len(nodes)]]
-            if there[index % len(there)] != self._ranks.rank:
+            ranks = self._members[nodes[index % len(nodes)]]
+            if ranks[index % len(ranks)] != self._ranks.rank:
                 continue
             source = self.path / copy.name / name
             if copy_synced(source, folder / name) != copy.digests[name]:
@@ -295,8 +295,8 @@ class Copies:
                     continue
                 name = wanted[turn]
                 nodes = copy.holders[name]
-                there = self._members[nodes[target % len(nodes)]]
-                transfer = Transfer(name, copy.sizes[name], there[target % len(there)], target)
+                holders = self._members[nodes[target % len(nodes)]]
+                transfer = Transfer(name, copy.sizes[name], holders[target % len(holders)], target)
                 transfers.append(transfer)
                 buffer = None
                 if transfer.source == rank:
@@ -445,7 +445,7 @@ def _mapped(path: Path) -> Tensor:
 
 
 def _created(path: Path, size: int) -> Tensor:
-    """A new file of this size, to be filled."""
+    """Return a tensor that maps a new file of this size, to be filled."""
     with path.open("x+b") as file:
         if not size:
             return torch.empty(0, dtype=torch.uint8)

@@ -42,7 +42,7 @@ class Task:
     folder: Path
     plan: SavePlan
     places: list[Place]
-    """Of the plan's items."""
+    """Where the plan's items are in the buffers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Outcome:
 
 
 class WriterProcess:
-    """The process, as seen by the training."""
+    """The training's side of the process that writes."""
 
     def __init__(self, buffers: Buffers) -> None:
         assert buffers.descriptor is not None
@@ -85,7 +85,7 @@ class WriterProcess:
         return outcome
 
     def maps(self, buffers: Buffers) -> bool:
-        """Whether it lives and knows the buffers as they are now."""
+        """Whether the process is alive and maps the current memory of the buffers."""
         return self._mapped == buffers.allocations and self._process.poll() is None
 
     def close(self) -> None:

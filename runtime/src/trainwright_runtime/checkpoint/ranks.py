@@ -46,7 +46,7 @@ class Ranks:
         return outcome[0]  # type: ignore[return-value]
 
     def every(self, value: T) -> list[T]:
-        """The values of all ranks, in order of rank, on every rank."""
+        """Return the values of all ranks, in order of rank, on every rank."""
         if self.group is None:
             return [value]
         values: list[T | None] = [None] * self.count
@@ -59,13 +59,13 @@ class Ranks:
 
         Otherwise a rank that fails alone would leave the others waiting.
         """
-        given: T | None = None
+        result: T | None = None
         failed: OSError | None = None
         try:
-            given = work()
+            result = work()
         except OSError as error:
             failed = error
-        outcomes = self.every((given, failed))
+        outcomes = self.every((result, failed))
         if blame := next((error for _, error in outcomes if error is not None), None):
             raise blame
         return [value for value, _ in outcomes]  # type: ignore[misc]

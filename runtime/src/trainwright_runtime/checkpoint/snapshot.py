@@ -38,7 +38,7 @@ class Snapshot:
     values: dict[str, Json]
     tensors: dict[str, Tensor]
     format: int
-    """Of `state.json`."""
+    """The format of `state.json`."""
     writer: WriterProcess | None = None
 
 
@@ -61,7 +61,7 @@ class Written:
 
 
 def _bare(value: object) -> object:
-    """The model itself, so that a checkpoint does not depend on how the model was wrapped."""
+    """Return the model without its wrappers, so that a checkpoint does not depend on them."""
     while True:
         if isinstance(value, DistributedDataParallel):
             value = value.module
@@ -72,6 +72,7 @@ def _bare(value: object) -> object:
 
 
 def content(value: object) -> object:
+    """Return the state of an object, or a plain value as it is."""
     value = _bare(value)
     return value.state_dict() if isinstance(value, Stateful) else value
 
@@ -146,11 +147,12 @@ class Source:
     name: str
     reader: Reader
     text: str
-    """Of `state.json`."""
+    """The text of `state.json`."""
     metadata: Metadata
 
 
 def stored_source(checkpoint: Path | ObjectPath, ranks: Ranks) -> Source:
+    """Return a stored checkpoint to load from. Raise CheckpointError if it cannot be read."""
     reader = Reader(checkpoint)
     try:
         text, metadata = ranks.first(
@@ -162,7 +164,7 @@ def stored_source(checkpoint: Path | ObjectPath, ranks: Ranks) -> Source:
 
 
 def restore(source: Source, state: MutableMapping[str, object], ranks: Ranks) -> int:
-    """Fill the state from a checkpoint; returns its step."""
+    """Fill the state from a checkpoint; return its step. Raise CheckpointError for a misfit."""
     checkpoint = source.name
     document = checked_document(source.text, checkpoint)
     saved: dict[str, Json] = document["state"]
@@ -209,18 +211,18 @@ def _targets(
     An optimizer that has made no step has no moments yet. They get the shape, the device and the
     sharding of their parameters, which is what optimizers give them.
     """
-    here: dict[str, Tensor] = {}
-    tree.encode(content(value), key, here)
+    own: dict[str, Tensor] = {}
+    tree.encode(content(value), key, own)
     holder = _bare(value)
     if isinstance(holder, torch.optim.Optimizer):
         groups = holder.param_groups
         parameters = [parameter for group in groups for parameter in group["params"]]
-        here = {**_moments(tree.names(saved), parameters), **here}
+        own = {**_moments(tree.names(saved), parameters), **own}
     targets = {}
     for name in tree.names(saved):
         entry = stored[name]
         assert isinstance(entry, TensorStorageMetadata), "only tensors are stored"
-        existing = here.get(name)
+        existing = own.get(name)
         if existing is None or existing.size() != entry.size:
             targets[name] = torch.empty(entry.size, dtype=entry.properties.dtype)
         else:
@@ -229,7 +231,7 @@ def _targets(
 
 
 def _moments(names: Iterable[str], parameters: Sequence[Tensor]) -> dict[str, Tensor]:
-    """For the names of an optimizer's tensors (".../state/0/exp_avg") a tensor to be like."""
+    """Return, for each name such as ".../state/0/exp_avg", a tensor like its parameter."""
     moments = {}
     for name in names:
         match name.split("/")[-3:]:

@@ -28,7 +28,7 @@ class StopSignal:
                     sys.exit(STOPPED)
 
     Made in the main thread (Python delivers signals nowhere else), on every rank, after the
-    process group. With `every` above 1 the ranks compare notes only at every so many calls.
+    process group. With `every` above 1 the ranks agree only at every `every`-th call.
     """
 
     def __init__(self, *, every: int = 1) -> None:
@@ -59,7 +59,7 @@ class StopSignal:
         return self._agreed
 
     def close(self) -> None:
-        """Let SIGTERM do again what it did before this, or whatever the script has set since."""
+        """Restore the earlier handler of SIGTERM, unless the script has set another one since."""
         if self in _OPEN:
             _OPEN.remove(self)
         if signal.getsignal(signal.SIGTERM) == self._note:
@@ -93,5 +93,5 @@ _OPEN: list[StopSignal] = []
 
 
 def noted() -> bool:
-    """Whether SIGTERM has reached this process, as any `StopSignal` of the script knows."""
+    """Whether an open `StopSignal` of this process has noted SIGTERM."""
     return any(stop.noted for stop in _OPEN)

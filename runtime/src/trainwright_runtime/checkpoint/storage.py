@@ -1,4 +1,4 @@
-"""The parts of `torch.distributed.checkpoint` that know files, made to digest and to distrust."""
+"""torch's reader and writer of checkpoint files, with digests and restricted unpickling."""
 
 from __future__ import annotations
 
@@ -135,14 +135,14 @@ class _Digested(io.IOBase):
             self._file.flush()
 
     def digest(self) -> str:
-        """Return the digest of the whole file. OSError if it could not be written."""
+        """Return the digest of the whole file. Raise OSError if it was cut short."""
         if os.fstat(self.fileno()).st_size != self._size:
             raise OSError(errno.EIO, "it was cut short while it was written", self._file.name)
         return self._digest.hexdigest()
 
 
 class Reader(filesystem.FileSystemReader):
-    """Reads tensors with `weights_only`, as torch does, and the metadata no less carefully."""
+    """Reads tensors with `weights_only`, as torch does, and unpickles the metadata as strictly."""
 
     def __init__(self, checkpoint: Path | ObjectPath) -> None:
         super().__init__(str(checkpoint))

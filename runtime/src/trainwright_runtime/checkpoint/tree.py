@@ -92,7 +92,7 @@ def _pairs(pairs: list[Json], tensor: Callable[[str], Tensor]) -> list[tuple[obj
 
 
 def names(tree: Json) -> set[str]:
-    """The names of the tensors in a tree."""
+    """Return the names of the tensors in a tree."""
     tensor_names: set[str] = set()
 
     def note(name: str) -> Tensor:

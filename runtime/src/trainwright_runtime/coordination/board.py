@@ -18,7 +18,7 @@ _KEPT = 8
 
 
 class Board:
-    """In the coordinator, for all groups."""
+    """The values of all groups, in the coordinator."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

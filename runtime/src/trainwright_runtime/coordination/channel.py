@@ -35,9 +35,9 @@ COORDINATOR, STATE, RENDEZVOUS, RAY = b"coordinator", b"state", b"rendezvous", b
 
 _TAG, _SIZE, _NUMBER = 16, 4, 8  # bytes
 LONGEST = 1 << 28
-"""Bytes of a message, of which only a process of the run can send any."""
+"""Maximum bytes of a message, which only a process of the run can send."""
 LONGEST_REQUEST = 1 << 22
-"""Bytes of one to a port: thousands of workers have a connection each. 10,000 names fit."""
+"""Maximum bytes of one to a port, which thousands of workers connect to. 10,000 names fit."""
 _PROBES = 3
 _CHUNK = 1 << 16
 
@@ -49,7 +49,7 @@ class Handshake:
     identity: Identity
     label: bytes
     server: bytes
-    """Its random bytes."""
+    """The server's random bytes."""
     client: bytes
 
     def proof(self, side: bytes) -> bytes:
@@ -82,7 +82,7 @@ class Channel:
                 self.connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def readable(self, within: float = 0.0) -> bool:
-        """Whether there is something to read, or the end of the connection, in so many seconds."""
+        """Whether a message, or the end of the connection, comes within so many seconds."""
         waiting = select.poll()  # select() knows no descriptor above 1,023
         waiting.register(self.connection, select.POLLIN)
         return bool(self._rest or waiting.poll(within * 1000))
@@ -120,7 +120,7 @@ class Channel:
         return message
 
     def readinto(self, buffer: memoryview) -> int:
-        """Bytes that are no message; 0 at the end of the connection."""
+        """Read bytes that are no message; return how many, 0 at the end of the connection."""
         if not self._rest:
             return self.connection.recv_into(buffer)
         size = min(len(buffer), len(self._rest))
@@ -145,9 +145,9 @@ def _tag(key: bytes, number: int, text: bytes) -> bytes:
 
 
 def connect(address: str, label: bytes, timeout: float) -> Channel:
-    """A channel to the process of this run that listens at "host:port".
+    """Return a channel to the process of this run that listens at "host:port".
 
-    Raises OSError where there is none within `timeout` seconds.
+    Raise OSError if there is none within `timeout` seconds.
     """
     host, _, port = address.rpartition(":")
     deadline = time.monotonic() + timeout

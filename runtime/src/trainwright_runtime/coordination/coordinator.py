@@ -27,9 +27,9 @@ from trainwright_runtime.failures import exit_codes
 DEFAULT_PORT = 29511
 RECOVERY = 1.5  # seconds in which a worker on this machine connects again
 MANY = 10_000
-"""Workers: for fewer no limit is passed over in silence."""
+"""Workers: a limit of open files that is too low for so many is reported."""
 _OF_A_WORKER, _OWN = 4, 64
-"""Connections: reports, requests, signs of life, and what members of a step leave each other."""
+"""Connections per worker (reports, requests, heartbeats, board), and open files besides them."""
 _GRACE = 30.0
 _POLL = 0.05  # seconds between two looks for the last worker
 
@@ -53,7 +53,7 @@ class Settings:
 
 
 def serve(settings: Settings, election: Election | None = None) -> int:
-    """Serve workers until SIGTERM or SIGINT, once this candidate is elected.
+    """Serve workers until SIGTERM or SIGINT, once this candidate is elected; return the exit code.
 
     After a signal it stays while a worker runs the program's end, and then for a grace period,
     until workers that were lost before are back and know of it. On SIGINT a candidate that is not
@@ -93,7 +93,7 @@ def serve(settings: Settings, election: Election | None = None) -> int:
 
 
 class _Stop:
-    """Whether to end, by the signals that came."""
+    """The signals received: `requested` after SIGTERM or SIGINT, `now` after SIGTERM."""
 
     def __init__(self) -> None:
         self.requested = self.now = False
@@ -106,7 +106,7 @@ class _Stop:
 
 
 def _elected(election: Election, stop: _Stop, grace: float) -> bool:
-    """Wait until this candidate is elected; False when it is to end before."""
+    """Wait until this candidate is elected; return False if it has to end before that."""
     elected = threading.Event()
 
     def win() -> None:
@@ -122,7 +122,7 @@ def _elected(election: Election, stop: _Stop, grace: float) -> bool:
 
 
 def _while_serving(registry: Registry, stop: _Stop, grace: float, *, alone: bool) -> Iterator[None]:
-    """Again and again until this coordinator is not needed any more."""
+    """Yield every `_POLL` seconds until this coordinator is no longer needed."""
     while not stop.requested or registry.leader() or _others_train(registry, stop, alone=alone):
         time.sleep(_POLL)
         yield
@@ -139,8 +139,8 @@ def _others_train(registry: Registry, stop: _Stop, *, alone: bool) -> bool:
     return not (alone or stop.now or registry.finished) and registry.in_use()
 
 
-def _say_what_fits(descriptors: int, most: int) -> None:
-    """Where the workers that there can be may be more than can connect."""
+def _warn_of_low_limit(descriptors: int, most: int) -> None:
+    """Print a warning if the limit of open files is too low for the workers that may come."""
     fits = (descriptors - _OWN) // _OF_A_WORKER
     if fits < (most or MANY):
         print(
@@ -195,6 +195,6 @@ def main(argv: Sequence[str]) -> int:
         recovery=options.recovery,
         addresses=tuple(own_addresses(*options.bind.split(","))) if options.bind else (),
     )
-    _say_what_fits(raise_limit(), options.max_replicas)
+    _warn_of_low_limit(raise_limit(), options.max_replicas)
     candidates = options.candidates.split(",") if options.candidates else []
     return serve(settings, Election(candidates, options.index) if len(candidates) > 1 else None)

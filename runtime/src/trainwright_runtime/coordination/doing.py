@@ -20,7 +20,7 @@ reports nothing until it is requested to: a few of its group do."""
 SPEAKERS = 3
 """Members of a step that report for all of them while nothing changes: the first ones."""
 SHOWN = 5
-"""Workers that are named at most."""
+"""Maximum number of workers that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class _Since:
 
 
 class Doing:
-    """Of all workers, by name."""
+    """What each worker does, by its name."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -57,7 +57,7 @@ class Doing:
         return worker in self._workers[doing]
 
     def names(self, among: Collection[str], *doing: str, but: str = "") -> str:
-        """Return a text with the few of these workers that have done one of these the longest."""
+        """Return as text the few workers of `among` that have done one of `doing` the longest."""
         workers = (w for each in doing for w in self._workers[each] if w in among and w != but)
         shown = [called(worker) for worker in islice(workers, SHOWN + 1)]
         return ", ".join([*shown[:SHOWN], *(["others"] if shown[SHOWN:] else [])])

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 PENDING = 128
 """Connections that may wait to prove to be of this run."""
 PATIENCE = 10.0
-"""Seconds for it."""
+"""Seconds for the proof."""
 _BACKLOG = 1024
 _NO_MORE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # accept(2)
 _REPORTED = 64  # addresses of which a refusal is logged
@@ -45,9 +45,9 @@ _WAKE = 0.5  # seconds between two looks for those whose time is over
 
 
 Service = Generator[float | None, bool | None, None]
-"""What is done with a channel. It yields where it rests, with how many seconds of silence are too
-many, or None where none are. It is sent whether there were so many, again and again, by the
-thread of the door; it goes on in a thread of its own where there is something to read."""
+"""How a channel is served. It yields when it is idle, with the seconds of silence that are too
+many, or None for any number. After each such silence the thread of the door sends it True;
+once there is something to read, it is sent None in a thread of its own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +56,7 @@ class _Resting:
     service: Service
     patience: float | None
     until: float = 0.0
-    """When it has been silent for that long."""
+    """When its patience ends, on the monotonic clock."""
 
 
 @dataclass(slots=True, eq=False)
@@ -121,7 +121,7 @@ class Door:
         self._woken.close()
 
     def wait_until_left(self, seconds: float) -> bool:
-        """Whether all that were served ended their connections within this time."""
+        """Wait until all served connections have ended; return False if they have not in time."""
         with self._left:
             return self._left.wait_for(lambda: not self._serving, seconds)
 
@@ -227,7 +227,7 @@ class Door:
         self._start(channel, None)
 
     def _start(self, channel: Channel, service: Service | None) -> None:
-        """Go on in a thread of its own."""
+        """Start or resume the service of a channel in a new thread."""
         arguments = (channel, service)
         try:
             threading.Thread(target=self._served, args=arguments, daemon=True).start()
@@ -284,8 +284,9 @@ class Door:
         self._selector.unregister(resting.channel.connection)
 
     def _look_after_the_silent(self) -> None:
-        """Notify each service whose channel was silent for too long, those that fell silent first
-        before others: all have about the same patience."""
+        """Resume each service whose channel was silent for too long, those that fell silent first
+        before others: all have about the same patience.
+        """
         now = time.monotonic()
         while (first := next(iter(self._timed), None)) is not None and first.until <= now:
             del self._timed[first]
@@ -332,7 +333,7 @@ class Door:
 
 
 def listener(address: str, port: int) -> socket.socket:
-    """A socket that listens there and nowhere else."""
+    """Return a non-blocking socket that listens only at this address and port. Raise OSError."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -27,7 +27,7 @@ _NEVER = float("-inf")
 
 
 def now() -> float:
-    """Seconds that go on while the machine sleeps: votes run out meanwhile."""
+    """Return the seconds of a clock that also runs while the machine sleeps: votes expire then."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime(clock)
 
@@ -74,7 +74,7 @@ class Election:
             return self._won and not self._lost
 
     def win(self) -> bool:
-        """Wait until this candidate is the coordinator; False when it was closed before."""
+        """Wait until this candidate is the coordinator; return False if it was closed before."""
         while True:
             if self._closed.wait(_ORDER * self._index):
                 return False
@@ -93,7 +93,7 @@ class Election:
         return True
 
     def finish(self) -> bool:
-        """Let most candidates know that training is over; whether they do."""
+        """Tell the candidates that training is over; return whether most of them confirmed it."""
         with self._lock:
             self._finished = True
         number = self._request_votes()
@@ -143,7 +143,7 @@ class Election:
         return False
 
     def _expire(self) -> None:
-        """Give up being the coordinator, and what it knows, once another candidate could be it."""
+        """Stop being the coordinator, for good, once another candidate may have been elected."""
         if self._won and now() >= self._until():
             self._lost = True
 
@@ -193,7 +193,7 @@ class Election:
             self._lock.notify_all()
 
     def _withdraw(self, number: int) -> None:
-        """Give the votes back, first of all in this candidate's own mind."""
+        """Give the granted votes back, first of all in this candidate's own records."""
         self._given_up = self._number = number
         self._granted.clear()
         request = self._request("withdraw", number)

@@ -86,7 +86,7 @@ def record(directory: Path, epochs: int, step: int) -> None:
 
 
 def recorded_epochs(directory: Path) -> int:
-    """How many epochs were trained to their end in this checkpoint folder."""
+    """Return how many epochs the checkpoint folder records as trained to the end; 0 if none."""
     try:
         return int(json.loads((directory / _FINISHED).read_text())["epochs"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -20,7 +20,7 @@ _OPTIMIZERS = "torch.optim.optimizer"
 
 
 def refuse_other_programs() -> None:
-    """Watch what this process trains with, once the program imports torch."""
+    """Have training outside of `elastic.training` raise UsageError, once torch is imported."""
     after_import(_OPTIMIZERS, _watch_steps)
     after_import(GROUPS, _watch_groups)
     after_import("torch.distributed.tensor.experimental", _watch_context_parallel)
@@ -52,7 +52,10 @@ def _watch_groups(groups: ModuleType) -> None:
 
 
 def _watch_context_parallel(experimental: ModuleType) -> None:
-    """Refuse what no parameter shows: each process is given records of its own."""
+    """Refuse context_parallel(), which gives each process its own part of each record.
+
+    No optimizer step or process group would show it.
+    """
 
     def refuse(*_: Any, **__: Any) -> NoReturn:
         raise _refusal("divides records over processes by context_parallel()")
@@ -61,8 +64,10 @@ def _watch_context_parallel(experimental: ModuleType) -> None:
 
 
 def _watch_accelerate(state: ModuleType) -> None:
-    """Let accelerate see this process alone, where it has no rank among others: a Trainer gives
-    elastic training its parts. A program that trains with it steps its optimizer, and is refused.
+    """Hide LOCAL_RANK from accelerate in a process without ranks, so that it sees no others.
+
+    A Trainer can then give elastic training its parts. A program that trains with accelerate
+    itself steps its optimizer, and is refused there.
     """
     init = state.PartialState.__init__
 

@@ -26,20 +26,25 @@ SHORTEST = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
+    """The run and the attempt of a process, and the key that their processes share."""
+
     run: str = ""
     attempt: str = ""
     key: bytes
     secret: bool
-    """Whether the key needs a secret."""
+    """Whether the key is derived from a secret, and not from the name alone."""
 
     @property
     def name(self) -> str:
-        """Of this attempt, among all trainings."""
+        """The name of this attempt, unique among all trainings."""
         return "/".join(filter(None, (self.run or "trainwright", self.attempt)))
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Identity:
-        """Raises EnvironmentMistake for a secret that cannot be read, or that is too short."""
+        """Return the identity that the environment sets.
+
+        Raise EnvironmentMistake for a secret that cannot be read, or that is too short.
+        """
         run, attempt = environ.get(RUN, ""), environ.get(ATTEMPT, "")
         secret = _secret(environ)
         message = b"\0".join((b"trainwright run", run.encode(), attempt.encode()))
@@ -51,7 +56,7 @@ class Identity:
         return f"run {self.run or 'without a name'}{attempt}"
 
     def mac(self, *parts: bytes) -> bytes:
-        """Over parts whose lengths are fixed, or that come first in a message of their own."""
+        """Return a MAC of the joined parts, which callers keep unambiguous by fixed lengths."""
         return hmac.digest(self.key, b"".join(parts), hashlib.sha256)
 
 

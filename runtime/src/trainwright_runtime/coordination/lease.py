@@ -26,11 +26,11 @@ class Vote:
     """To whom a candidate has given its vote."""
 
     owner: str = ""
-    """A candidate's process, since it forgets with its end whom it was given votes by."""
+    """The candidate's process: one that starts again has forgotten who voted for it."""
     number: int = 0
-    """Of the owner's request: what it sends may overtake what it sent before."""
+    """The number of the owner's request, as an earlier request may arrive later."""
     until: float = 0.0
-    """When the vote runs out, also one of which the voter does not know any more."""
+    """When the vote expires, or one that the voter may have given before it started."""
 
 
 def started(now: float) -> Vote:
@@ -55,12 +55,15 @@ def take_back(vote: Vote, candidate: str, number: int, now: float) -> Vote:
 
 
 def needed(candidates: int) -> int:
-    """How many votes are most of them."""
+    """Return how many votes are a majority."""
     return candidates // 2 + 1
 
 
 def held_until(requested: Iterable[float], candidates: int) -> float:
-    """Until when a candidate is the coordinator, that has been given votes it requested then."""
+    """Return until when a candidate is the coordinator, given when it requested each granted vote.
+
+    Return -inf without a majority.
+    """
     latest = sorted(requested, reverse=True)
     most = needed(candidates)
     return latest[most - 1] + HELD if len(latest) >= most else float("-inf")

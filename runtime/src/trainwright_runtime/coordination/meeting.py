@@ -24,8 +24,8 @@ _SLACK = 5.0  # seconds for an answer, besides what was waited for
 class Meeting(Store):
     """A torch `Store` with the values of one group, on a `board`. torch calls it from any thread.
 
-    Where it was reached once and is no longer each call raises DistNetworkError, as torch's
-    TCPStore does: its rendezvous knows no other error of a connection.
+    Once the connection is lost, each call raises DistNetworkError, as torch's TCPStore does:
+    torch's rendezvous handles no other error of a connection.
     """
 
     timeout: timedelta  # of the base class

@@ -22,7 +22,7 @@ _TICK = 0.02  # seconds between two looks for what only time decides
 
 
 _KEPT = 8
-"""Views that news can be of: a member has mostly the last one."""
+"""Views whose changes can be sent: most members have the last one."""
 
 _NO_QUORUM: Mapping[str, Any] = {"quorum": 0}
 NO_QUORUM = json.dumps(_NO_QUORUM).encode()
@@ -68,7 +68,7 @@ def members(
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Request:
-    """Of a worker, for the next step."""
+    """A worker's request for the next step."""
 
     worker: str
     member: Mapping[str, Any]
@@ -86,10 +86,10 @@ class Quorums:
         probe: Callable[[str], object] = bool,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """`go_on_without` is called, before a step, with the workers that it is taken without.
+        """`go_on_without` is called, before a step, with the workers that are left out of it.
 
-        While a worker waits for the step each is heard of, or requested to `beat` by `probe`.
-        Who has another clock than this machine's calls `tick`.
+        While a worker waits for the step, those that are silent are requested to `beat` by `probe`.
+        With another `clock` than this machine's, the caller calls `tick`.
         """
         self._patience, self._go_on_without, self._probe = patience, go_on_without, probe
         self._now = clock or time.monotonic
@@ -109,7 +109,7 @@ class Quorums:
             threading.Thread(target=self._run, daemon=True, name="quorums").start()
 
     def beat(self, worker: str) -> None:
-        """A worker is alive."""
+        """Note that a worker is alive."""
         with self._changed:
             self._hear(worker)
 
@@ -119,13 +119,13 @@ class Quorums:
         return now
 
     def lost(self, worker: str) -> None:
-        """A worker's connection for signs of life has ended."""
+        """Note that a worker's connection for heartbeats has ended."""
         with self._changed:
             for by_worker in (self._heard, self._probed, self._reports):
                 by_worker.pop(worker, None)
 
     def request(self, worker: str, member: Mapping[str, Any]) -> Request:
-        """A worker requests the next step; for `answer`."""
+        """Note that a worker requests the next step; return the request, for `answer`."""
         with self._changed:
             request = Request(worker=worker, member=member, at=self._hear(worker))
             self._reports[worker] = _report(member)
@@ -137,7 +137,10 @@ class Quorums:
         return request
 
     def answer(self, request: Request, seconds: float) -> bytes | None:
-        """Return the members of the step as JSON, or None if there are none within `seconds`."""
+        """Return the members of the step as JSON, or None if there are none within `seconds`.
+
+        Raise ConnectionAbortedError once this is closed.
+        """
         with self._changed:
             self._changed.wait_for(lambda: request.answer or self._closed, seconds)
             if self._closed:
@@ -176,7 +179,7 @@ class Quorums:
             ).encode()
 
     def withdraw(self, request: Request) -> None:
-        """Who requested it does not wait any more."""
+        """Remove a request whose worker does not wait any more."""
         with self._changed:
             if self._requests.get(request.worker) is request:
                 del self._requests[request.worker]
@@ -188,7 +191,7 @@ class Quorums:
             self._changed.notify_all()
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Decide what depends on time alone."""
         with self._changed:
             if self._requests:
                 self._probe_all()
@@ -212,7 +215,7 @@ class Quorums:
                 self._probe(worker)
 
     def _forget(self) -> None:
-        """Who does not answer, until it does."""
+        """Forget workers that have not answered a probe in time, until they are heard of again."""
         late = self._now() - self._patience.heartbeat
         for worker in [worker for worker, since in self._probed.items() if since <= late]:
             del self._probed[worker], self._heard[worker]
@@ -261,7 +264,7 @@ class Quorums:
         self._changed.notify_all()
 
     def _described(self, verdict: reach.Verdict) -> list[dict[str, Any]]:
-        """Who they are, which workers cannot reach them, which they cannot reach, and why them."""
+        """Return, for each worker left out, its address and whom it cannot connect with."""
         return [
             {
                 "worker": worker,

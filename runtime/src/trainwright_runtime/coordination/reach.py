@@ -53,7 +53,7 @@ def decide(reports: Mapping[str, Report], before: Collection[str]) -> Verdict:
 
 
 def _pairs(reports: Mapping[str, Report]) -> Pairs:
-    """Workers that cannot connect: it takes both of them, in whichever direction."""
+    """Return the pairs of workers that cannot connect, in one direction or in both."""
     return frozenset(
         frozenset((worker, other))
         for worker, report in reports.items()
@@ -82,7 +82,7 @@ def _fewest(pairs: Pairs, before: Collection[str], keep: str = "") -> frozenset[
 
 
 def _without_those_who_fit(pairs: Pairs, left_out: list[str]) -> frozenset[str]:
-    """Return `found` without those that may stay: each of their pairs has another worker in it."""
+    """Return `left_out` without those that may stay: each of their pairs has another one in it."""
     out = set(left_out)
     for worker in left_out:
         if all(pair & (out - {worker}) for pair in pairs if worker in pair):

@@ -57,11 +57,12 @@ class Registry:
         clock: Callable[[], float] | None = None,
     ) -> None:
         """`most` is the maximum number of workers, 0 if unknown; `addresses` are those to listen
-        at, by default those that this machine's name stands for.
+        at, by default those of this machine's name.
 
         For `recovery` seconds no worker begins a training; one silent for `silence` seconds while
         connected is taken for lost; who is in a step for `stall` seconds while others wait hangs.
-        Who has a `clock` that is not this machine's calls `quorums.tick`.
+        With another `clock` than this machine's, the caller calls `quorums.tick`.
+
         With an `election` it serves workers from `serve` on, while its candidate is elected.
         """
         self._election = election
@@ -88,7 +89,7 @@ class Registry:
         return self._door.port
 
     def serve(self) -> None:
-        """Be the coordinator's from now on."""
+        """Serve workers from now on: this candidate is elected."""
         assert self._election is not None
         with self._lock:
             self._run = replace(self._run, finished=self._election.finished)
@@ -99,7 +100,7 @@ class Registry:
     def serves(self) -> bool:
         """Whether workers may connect here: the coordinator, or a candidate that knows of the end.
 
-        That training is over is the same by whichever report, and stays so.
+        That training is over stays true, whoever reports it.
         """
         election = self._election
         return election is None or election.finished or (self._serving and election.holds)
@@ -115,12 +116,12 @@ class Registry:
             return bool(self._connections) or self._now() < self._recovery
 
     def leader(self) -> str:
-        """The worker that runs the program's end; empty before and after."""
+        """Return the worker that runs the program's end, or "" before and after."""
         with self._lock:
             return "" if self._run.finished else called(self._run.leader)
 
     def missing(self) -> list[str]:
-        """Workers that were lost and do not know yet that training is over, once it is."""
+        """Return lost workers that do not know yet that training is over; none while it is not."""
         with self._lock:
             return sorted(self._missing) if self._run.finished else []
 
@@ -228,7 +229,10 @@ class Registry:
         return self._election.answer(message)
 
     def _reply(self, message: Mapping[str, Any], connection: object) -> dict[str, str]:
-        """Raises ConnectionAbortedError where another candidate may be the coordinator."""
+        """Return the reply to a report.
+
+        Raise ConnectionAbortedError if another candidate may be the coordinator.
+        """
         self._require_serving()
         reply = self.answer(message, connection)
         if message["do"] == "finish" and not self._announced():
@@ -245,7 +249,7 @@ class Registry:
         return self._election is None or not self.finished or self._election.finish()
 
     def answer(self, message: Mapping[str, Any], connection: object) -> dict[str, str]:
-        """A worker's report."""
+        """Note what a worker reports over a connection, and return the reply."""
         worker, lineage, phase = message["worker"], message["lineage"], Phase(message["phase"])
         sure = message["sure"]
         # The quorums report to this, with a lock of their own: never within its own.
@@ -300,7 +304,7 @@ class Registry:
         return {"waiting": waiting, "late": late}
 
     def leave(self, worker: str, connection: object) -> None:
-        """The connection that a worker reported over has ended, or was silent for too long."""
+        """Note that a worker's connection has ended, or was silent for too long."""
         with self._lock:
             if self._connections.get(worker) is not connection:
                 return  # it speaks through another one by now

@@ -160,7 +160,7 @@ def lead(run: Run, worker: str) -> Run:
 
 
 def finish(run: Run, worker: str) -> Run:
-    """A worker's program has ended well."""
+    """Note that a worker's program has ended well, which ends the training if it is the leader."""
     return replace(run, finished=run.finished or run.leader == worker)
 
 
@@ -178,7 +178,7 @@ def go_on_without(run: Run, workers: frozenset[str]) -> Run:
 
 
 def leave(run: Run, worker: str) -> Run:
-    """A worker's connection has ended, or it was silent for too long."""
+    """Note that a worker's connection has ended, or that it was silent for too long."""
     return _without(run, worker)
 
 
@@ -192,7 +192,7 @@ def recovered(run: Run) -> Run:
 
 
 def generation(lineage: str) -> int:
-    """How many times training has begun before, in this lineage's own count."""
+    """Return the number of a lineage's generation, 0 for an empty lineage."""
     return int(lineage.partition("/")[0] or 0)
 
 

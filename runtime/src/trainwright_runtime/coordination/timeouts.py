@@ -11,11 +11,11 @@ from trainwright_runtime.failures.errors import EnvironmentMistake
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Seconds. TRAINWRIGHT_HEARTBEAT_TIMEOUT and so on, for all workers and the coordinator."""
+    """Timeouts in seconds, set by TRAINWRIGHT_HEARTBEAT_TIMEOUT and so on for all processes."""
 
     heartbeat: float = 0.3
     """A worker silent for so long is dead or paused: steps go on without it. Heartbeats come from
-    a thread that needs no Python lock."""
+    a process of their own, which needs no lock of the worker's interpreter."""
     collective: float = 10
     """A peer that hangs in a step without dying (a lost network) costs this long."""
     quorum: float = 15
@@ -52,12 +52,12 @@ class Timeouts:
 
     @property
     def operation(self) -> float:
-        """How long a process waits for its node's others in operations that need only peers."""
+        """Seconds that a process waits for its node's others in operations that need only peers."""
         return self.collective + self.stall
 
     @property
     def newcomer(self) -> float:
-        """For so long a newcomer waits for the next step before it requests it again."""
+        """Seconds that a newcomer waits for the next step before it requests it again."""
         return self.quorum / 3
 
 

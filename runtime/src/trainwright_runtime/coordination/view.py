@@ -27,30 +27,30 @@ class View:
     """What the members of a step know of each other. Unchanged fields stay the same objects."""
 
     number: int = 0
-    """Of all that this coordinator has put together, from 1; 0 when nothing is known."""
+    """The number among this coordinator's views, from 1; 0 for a view of nothing."""
     common: Fields = field(default_factory=dict)
     otherwise: Mapping[str, Fields] = field(default_factory=dict)
-    """By name, all of the few members that do not have everything in common with most."""
+    """All fields of the few members that differ from most, by name."""
     places: Mapping[str, str] = field(default_factory=dict)
-    """By name, where each member hands out its state."""
+    """Where each member serves its state, by name."""
     names: tuple[str, ...] = ()
-    """Of all members, in their order."""
+    """The names of all members, in order."""
 
     def __getitem__(self, name: str) -> Fields:
         return self.otherwise.get(name, self.common)
 
     def values(self, of: str) -> set[Any]:
-        """That the members have."""
+        """Return all values that members have in the field `of`."""
         return {self.common[of], *(each[of] for each in self.otherwise.values())}
 
 
 def of(members: Mapping[str, Fields], before: View) -> View:
     """Return the view that follows `before`, of `members` by name, at least one."""
-    all_of_it = {name: _compared(member) for name, member in members.items()}
-    (most, _), *_ = Counter(all_of_it.values()).most_common(1)
+    compared = {name: _compared(member) for name, member in members.items()}
+    (most, _), *_ = Counter(compared.values()).most_common(1)
     otherwise = {
         name: dict(zip(COMPARED, each, strict=True))
-        for name, each in all_of_it.items()
+        for name, each in compared.items()
         if each != most
     }
     places = {name: member["state"] for name, member in members.items()}
@@ -64,33 +64,35 @@ def of(members: Mapping[str, Fields], before: View) -> View:
     )
 
 
-def news(known: View, now: View) -> dict[str, Any]:
-    """Return the changes from `known` to `now`, as JSON: all of `now` if nothing is known."""
+def news(before: View, now: View) -> dict[str, Any]:
+    """Return the changes from view `before` to view `now` as JSON: all of `now` after no view."""
     changes: dict[str, Any] = {
         "view": now.number,
-        "since": known.number,
-        "common": _changed(known.common, now.common),
+        "since": before.number,
+        "common": _changed(before.common, now.common),
         "otherwise": {name: _changed(now.common, own) for name, own in now.otherwise.items()},
     }
-    if known.places is not now.places:
-        there = known.places
-        changes["places"] = {name: at for name, at in now.places.items() if there.get(name) != at}
-        changes["left"] = [name for name in there if name not in now.places]
+    if before.places is not now.places:
+        places_before = before.places
+        changes["places"] = {
+            name: at for name, at in now.places.items() if places_before.get(name) != at
+        }
+        changes["left"] = [name for name in places_before if name not in now.places]
     return changes
 
 
-def updated(known: View, news: Mapping[str, Any]) -> View:
-    """Return `known` with `news` applied. Raise ValueError if they are changes of another view."""
+def updated(before: View, news: Mapping[str, Any]) -> View:
+    """Return `before` with `news` applied. Raise ValueError if they are changes of another view."""
     if not news["since"]:
-        known = View()  # all is sent to who was away for long
-    elif news["since"] != known.number:
-        raise ValueError(f"news since {news['since']}, known is {known.number}")
-    places, names = known.places, known.names
+        before = View()  # a member that was away for long gets all
+    elif news["since"] != before.number:
+        raise ValueError(f"news since {news['since']}, known is {before.number}")
+    places, names = before.places, before.names
     if "places" in news:
         left = {*news["left"]}
         places = {name: at for name, at in places.items() if name not in left} | news["places"]
         names = tuple(sorted(places))
-    common = {**known.common, **news["common"]}
+    common = {**before.common, **news["common"]}
     return View(
         number=int(news["view"]),
         common=common,

@@ -118,7 +118,7 @@ class Verdict:
 
 
 def verify(directory: Path) -> Verdict:
-    """Count every record of every epoch on the lineage that training ended with, or has reached."""
+    """Return what a folder's logs prove about the lineage that training ended with or is in."""
     lines = list(_read(directory))
     verdict = Verdict()
     commits = {line["lineage"]: line for line in lines if line["kind"] == "commit"}
@@ -178,12 +178,12 @@ def _lost(chain: Sequence[Line], commits: Iterable[Line]) -> Iterator[str]:
         steps[_generation(commit)] = max(steps.get(_generation(commit), -1), commit["step"])
     before = 0
     for commit in chain:
-        now, step = _generation(commit), commit["step"]
+        current, step = _generation(commit), commit["step"]
         # The checkpoint that the generation began from may hold all steps that were committed.
-        committed = max((steps[g] + 1 for g in steps if before <= g < now), default=0)
+        committed = max((steps[g] + 1 for g in steps if before <= g < current), default=0)
         if committed > step:
             yield f"{committed - step} steps after step {step}"
-        before = now
+        before = current
 
 
 def _lineage(last: Line, commits: Mapping[str, Line], verdict: Verdict) -> list[Line]:

@@ -68,12 +68,12 @@ def differing(digests: Sequence[int], processes: int = 1) -> set[int] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """Members by name."""
+    """The outcome of a comparison: members by name."""
 
     slow: Sequence[str] = ()
-    """Since several comparisons; each is named once for it."""
+    """Slow in several comparisons in a row; each is named once."""
     leaving: Sequence[str] = ()
-    """Others expect no next step of them."""
+    """They take no further step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,13 +83,16 @@ class Policy:
     every: int = 0
     """Steps; 0 to compare nothing."""
     replaced: int = 0
-    """Slow members that leave, in all."""
+    """Maximum number of slow members that leave, in all."""
     least: int = 1
-    """Replicas that stay."""
+    """Minimum number of replicas that stay."""
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Policy:
-        """Raises EnvironmentMistake for what is not a number."""
+        """Return the policy that the environment sets.
+
+        Raise EnvironmentMistake for what is not a number.
+        """
         every = _number(environ, EVERY, "a number of steps, 0 to compare nothing")
         replaced = _number(environ, REPLACE_SLOW, "how many slow workers may leave, 0 for none")
         if replaced and not every:
@@ -164,7 +167,7 @@ class Comparison:
     def _leaving(
         self, members: Members, seconds: Sequence[float], slow: Mapping[int, int]
     ) -> int | None:
-        """The rank of the slowest, if it was for long and is to be replaced."""
+        """Return the rank of the slowest member if it has to leave, else None."""
         if self._replaced >= self.policy.replaced:
             return None
         if members.world // members.processes <= self.policy.least:
@@ -174,7 +177,7 @@ class Comparison:
 
 
 def _slow(seconds: Sequence[float], in_a_row: Sequence[float]) -> dict[int, int]:
-    """The ranks of slow members, each with in how many comparisons in a row it was."""
+    """Return the ranks of slow members, each with its number of slow comparisons in a row."""
     usual = statistics.median_low(seconds)
     least = max(_SLOW * usual, usual + _NOISE)
     return {rank: int(in_a_row[rank]) + 1 for rank, took in enumerate(seconds) if took > least}

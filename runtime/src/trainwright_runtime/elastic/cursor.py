@@ -53,6 +53,10 @@ class Order:
         return self._records if self._sampler is None else len(self._sampler)
 
     def of(self, epoch: int) -> torch.Tensor:
+        """Return the indices of an epoch's records in order.
+
+        Raise ValueError if the sampler gives another number of them than its length.
+        """
         if epoch not in self._orders:
             # Reading ahead may be in the next epoch while training is in this one.
             self._orders = {
@@ -136,7 +140,9 @@ class Cursor:
 
     def report(self, members: Members, share: Share) -> list[int]:
         """Return where each rank's records begin and end, 0 except for this rank's, to be summed.
-        Empty without local steps: all know it then."""
+
+        Return [] without local steps: all members can compute it then.
+        """
         if not self._local_steps:
             return []
         numbers = [0] * (2 * members.world)
@@ -321,7 +327,10 @@ class _Ring:
 
 
 def _of_replica(part: Callable[[int], int], members: Members) -> tuple[int, int]:
-    """The most records of a process of this replica, and the replica's first; of several alone."""
+    """Return the most records that any process of this replica has, and the replica's first one.
+
+    Return zeros for a replica of a single process.
+    """
     if members.processes == 1:
         return 0, 0
     begin = members.replica * members.processes
@@ -330,7 +339,7 @@ def _of_replica(part: Callable[[int], int], members: Members) -> tuple[int, int]
 
 
 def permutation(records: int, seed: int, epoch: int) -> torch.Tensor:
-    """The order of an epoch: the same on every machine with the same torch."""
+    """Return the order of an epoch: the same on every machine with the same torch."""
     generator = torch.Generator().manual_seed(seed + epoch)
     return torch.randperm(records, generator=generator)
 

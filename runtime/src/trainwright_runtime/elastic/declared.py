@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trainwright_runtime.elastic.source import Source
 
 Declared = Mapping[str, str]
-"""By name, as people write it. What one worker may have of its own (`micro_batch`, `num_workers`)
+"""Values as text, by name. What may differ between workers (`micro_batch`, `num_workers`)
 is not in it."""
 
 _ABSENT = "not declared"

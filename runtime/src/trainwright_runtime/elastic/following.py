@@ -45,7 +45,7 @@ class _Follower:
     parts: deque[Parts] = field(default_factory=deque)
     begun: bool = False
     waiting: int = 0
-    """Bytes of updates."""
+    """Bytes of updates that are still to be sent."""
     most: int = _LEAST
     ended: bool = False
 
@@ -149,7 +149,7 @@ class Following:
         take: Callable[[Received], None],
         progress: Callable[[], object] = lambda: None,
     ) -> None:
-        """`declared` has to be the same there; `take` gets each copy or update.
+        """`declared` must be equal to the member's declaration; `take` gets each copy or update.
 
         `progress` is called meanwhile, and may raise what ends it.
         """

@@ -63,11 +63,11 @@ class Gradients:
             work.wait()
 
     def flats(self) -> list[torch.Tensor]:
-        """The sums, bucket by bucket."""
+        """Return the sums, bucket by bucket."""
         return [bucket.flat for bucket in self._buckets]
 
     def put(self, flats: Sequence[torch.Tensor]) -> None:
-        """Take these for the sums of this step."""
+        """Use these tensors as the sums of this step."""
         for bucket, flat in zip(self._buckets, flats, strict=True):
             bucket.flat.copy_(flat)
             bucket.renew()
@@ -133,7 +133,7 @@ class Averages:
         return [getattr(module, name) for module, name in self._places]
 
     def put(self, flat: torch.Tensor) -> None:
-        """Take this for the sum of this step."""
+        """Use this tensor as the sum of this step."""
         for buffer in self._buffers[:1]:
             self.flat = flat.to(buffer.device)
 
@@ -161,7 +161,7 @@ class Averages:
             buffer.copy_(value)
 
     def adopt(self, records: int) -> None:
-        """Take the average over the records of all replicas."""
+        """Set the buffers to the average over the records of all replicas."""
         at = 0
         for buffer in self._buffers:
             part = self.flat[at : at + buffer.numel()]
@@ -192,7 +192,7 @@ class _Bucket:
         return [view.data_ptr() for view in views if not isinstance(view, DTensor)]
 
     def renew(self) -> None:
-        """Make views anew that are none any more: `model.to()` gives gradients other memory."""
+        """Make the views anew if `model.to()` has moved the gradients to other memory."""
         if self._addresses() != self._at:
             self.views = self._views(self.views)
 
@@ -224,7 +224,7 @@ class _Bucket:
 
 
 def grouped(parameters: Iterable[torch.nn.Parameter]) -> Iterator[list[torch.nn.Parameter]]:
-    """Buckets in the reverse of the order of use, which is about the order of backward."""
+    """Yield buckets of parameters in reverse order of use, which is about the order of backward."""
     trained = [p for p in parameters if p.requires_grad]
     kinds = dict.fromkeys((p.device, p.dtype) for p in trained)
     for kind in kinds:

@@ -89,7 +89,7 @@ def train(trainer: Trainer, *, batch_size: int) -> Training:
 
 
 def _checkpoint_activations(trainer: Trainer) -> None:
-    """As the arguments request it, by the name that this release of transformers has for it."""
+    """Enable activation checkpointing if requested, by this release's name for it."""
     for name in ("activation_checkpointing", "gradient_checkpointing"):
         if getattr(trainer.args, name, False):
             enable = getattr(trainer.model, f"{name}_enable")
@@ -154,7 +154,7 @@ class _Logs:
 
 
 def _require_followed(trainer: Trainer) -> None:
-    """Raise UsageError for what would be left out without a word."""
+    """Raise UsageError for arguments and parts that would be ignored without a word."""
     if refused := [*_arguments(trainer.args), *_parts(trainer)]:
         raise UsageError(
             "elastic training does not follow all of this Trainer: "

@@ -17,7 +17,7 @@ from trainwright_runtime.elastic.shards import reshard
 T = TypeVar("T")
 
 RESERVED = frozenset({"model", "progress", "rng"})
-"""Names of what every training replicates or saves."""
+"""Names that every training uses in its state."""
 
 
 @runtime_checkable
@@ -67,12 +67,12 @@ class Learner:
         return loss if self.scaler is None else self.scaler.scale(loss)
 
     def update(self, rate: float) -> None:
-        """Take a committed step along the gradients: see `step`."""
+        """Take a committed step, then call the program's `on_step`."""
         self.step(rate)
         self.after_step()
 
     def step(self, rate: float) -> None:
-        """Go along the gradients, with the learning rate multiplied by `rate`."""
+        """Step optimizers and schedulers, with the learning rate multiplied by `rate`."""
         reshard(self.model)
         if self.scaler is not None:
             for optimizer in self._stepped():
@@ -147,9 +147,9 @@ def named(kind: str, given: T | Sequence[T] | Mapping[str, T] | None) -> dict[st
 
 
 def own_states(states: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str, Stateful]:
-    """States of the program's own, each with `state_dict` and `load_state_dict`.
+    """Return the program's own states, each with `state_dict` and `load_state_dict`.
 
-    Raises ValueError for a name that is taken, TypeError for what has no state.
+    Raise ValueError for a name that is taken, TypeError for an object without a state.
     """
     stateful: dict[str, Stateful] = {}
     for name, state in states.items():

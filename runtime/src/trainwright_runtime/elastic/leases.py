@@ -35,7 +35,10 @@ class Shards:
 
     @classmethod
     def of(cls, dataset: Any) -> Self:
-        """Of an iterable dataset that knows its shards, as `datasets.IterableDataset` does."""
+        """Return the shards of an iterable dataset that knows them, as `datasets.IterableDataset`.
+
+        Raise TypeError for any other dataset.
+        """
         count = getattr(dataset, "num_shards", None)
         if not isinstance(count, int) or not hasattr(dataset, "shard"):
             raise TypeError(
@@ -171,7 +174,7 @@ class Leases:
                 return
 
     def report(self, members: Members, share: Share) -> list[int]:
-        """For each rank: how many records it read, and whether its shard ended."""
+        """Return how many records each rank read and whether its shard ended, to be summed."""
         numbers = [0] * (2 * members.world)
         numbers[2 * members.rank : 2 * members.rank + 2] = len(share), int(share.ended)
         return numbers
@@ -254,5 +257,5 @@ class Leases:
 
 
 def _part(members: Members, batch: int) -> int:
-    """How many records of a batch are this member's."""
+    """Return how many records of a batch are this member's."""
     return batch * (members.rank + 1) // members.world - batch * members.rank // members.world

@@ -51,7 +51,10 @@ class Links:
     def quorum(
         self, question: dict[str, Any], *, newcomer: bool, meanwhile: Callable[[], object]
     ) -> Quorum:
-        """Who takes the next step; as a newcomer again and again: see `Timeouts.join`."""
+        """Request the next step and return its quorum; a newcomer waits less: see `Timeouts.join`.
+
+        Raise TimeoutError if no step began in time, ConnectionResetError for another coordinator.
+        """
         patience = self._timeouts.newcomer if newcomer else self._timeouts.quorum
         deadline = time.monotonic() + patience
         self._request({**question, "view": self._members.number})

@@ -114,7 +114,7 @@ class Synchronizer:
         return {"model": self, **({} if self.outer is None else {"outer": self.outer})}
 
     def state_dict(self) -> dict[str, Any]:
-        """The model's at the last synchronisation."""
+        """Return the model's state at the last synchronisation."""
         state = self._model.state_dict(keep_vars=True)
         return {
             name: self._held(value) if isinstance(value, torch.Tensor) else value

@@ -46,9 +46,9 @@ class Losses:
         return all(self._finite)
 
     def judge(self, step: int, workers: int) -> bool:
-        """Return whether a step is to be taken in which so many workers had such a loss.
+        """Return whether to take a step in which the loss of so many workers was not finite.
 
-        The same on all workers, which sum it up. Raises NotFinite where training is to end.
+        The same on all workers, which sum it up. Raise NotFinite if training is to end.
         """
         if not workers:
             return True

@@ -16,7 +16,7 @@ class Members:
     rank: int
     names: tuple[str, ...]
     processes: int = 1
-    """Of each replica; their ranks follow each other."""
+    """Processes of each replica, whose ranks follow each other."""
 
     @property
     def world(self) -> int:
@@ -24,7 +24,7 @@ class Members:
 
     @property
     def replica(self) -> int:
-        """Which replica this worker is of."""
+        """The number of this worker's replica."""
         return self.rank // self.processes
 
 

@@ -32,18 +32,18 @@ PROCESSES = "TRAINWRIGHT_REPLICA_PROCESSES"
 
 class Membership(Protocol):
     fixed_world: bool
-    """All workers are there from the first step to the last, or none is."""
+    """Whether the same workers train from the first step to the last."""
     processes: int
-    """Of a replica, which hold its state together."""
+    """How many processes a replica has, which hold its state together."""
     local_rank: int
-    """Of this process in its replica; the first one speaks for it."""
+    """The rank of this process in its replica; rank 0 speaks for the replica."""
 
     @property
     def lineage(self) -> str:
         """The line of committed steps that this worker's state comes from."""
 
     def resume(self, lineage: str) -> None:
-        """The state comes from a checkpoint of this lineage."""
+        """Note that the state comes from a checkpoint of this lineage."""
 
     def join(self) -> Members:
         """Wait for an agreement on who takes the next step.
@@ -93,9 +93,9 @@ class Membership(Protocol):
         """Let the step that was joined not count."""
 
     def complete(self) -> bool | None:
-        """Every epoch is committed: whether this worker runs the program's end as rank 0.
+        """Report that every epoch is committed; return whether this worker runs the end as rank 0.
 
-        None when it turns out that the steps of this worker do not count.
+        Return None if it turns out that the steps of this worker do not count.
         """
 
     @property
@@ -122,7 +122,7 @@ class Membership(Protocol):
         """End the membership."""
 
     def close(self) -> None:
-        """Be heard of no more."""
+        """Stop sending signs of life."""
 
 
 class _Fixed:

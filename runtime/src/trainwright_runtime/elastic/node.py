@@ -97,13 +97,16 @@ class Node:
         tensor.copy_(on_cpu)
 
     def all(self, fine: bool, within: timedelta | None = None) -> bool:
-        """Whether it is so in every process, once all have called it. Raises ProcessHangs."""
+        """Return whether all processes are `fine`, once each has called this.
+
+        Raise ProcessHangs at the time limit.
+        """
         refusals = torch.tensor([not fine], dtype=torch.int64)
         self.sum(refusals, within)
         return not int(refusals)
 
     def gather(self, own: str) -> list[str]:
-        """That of each process, in the order of their local ranks."""
+        """Return the texts of all processes, in the order of their local ranks."""
         size = torch.tensor([0] * self.processes)
         encoded = own.encode()
         size[self.rank] = len(encoded)
@@ -120,11 +123,11 @@ class Node:
             raise DeclaredOtherwise("local rank 0", f"local rank {self.rank}", differing)
 
     def note_end(self) -> None:
-        """The program of this process has ended well."""
+        """Note that the program of this process has ended well."""
         self._note("ended")
 
     def wait_for_ends(self) -> None:
-        """Until the programs of all processes have ended well; logs which have not."""
+        """Wait until the programs of all processes have ended well; log which have not."""
         while missing := self._missing("ended", _REPORT):
             log.warning("waiting for the program's end in %s of this node", _named(missing))
 
@@ -133,7 +136,7 @@ class Node:
             self._store.set(f"{stage}/{self.rank}", "")
 
     def _missing(self, stage: str, within: float) -> list[int]:
-        """The processes that have not come so far in so many seconds."""
+        """Return the processes that have not reached a stage within so many seconds."""
         missing = list(range(self.processes))
         deadline = time.monotonic() + within
         while True:
@@ -145,7 +148,7 @@ class Node:
 
 
 def time_out_of(mesh: DeviceMesh) -> timedelta:
-    """How long collectives wait in the process group that a model is sharded over."""
+    """Return how long collectives wait in the process group that a model is sharded over."""
     backend: Any = mesh.get_group()._get_backend(torch.device(mesh.device_type))
     timeout: timedelta = getattr(getattr(backend, "options", None), "_timeout", default_pg_timeout)
     return timeout
@@ -156,7 +159,7 @@ def _named(ranks: Sequence[int]) -> str:
 
 
 def _wait(work: Any, within: timedelta) -> None:
-    """Raises ProcessHangs where it is not done in time, ProcessLost where it has failed."""
+    """Wait for an operation. Raise ProcessHangs if it takes too long, ProcessLost if it failed."""
     with _lost():
         try:
             work.wait(within)
@@ -341,7 +344,7 @@ class NodeMember:
         return bool(self._decided(partial(Replica.confirm, last=last)))
 
     def finish(self) -> bool | None:
-        """The end of a program is that of all processes of the node."""
+        """Report success once the programs of all processes of the node have ended well."""
         self._node.note_end()
         if self._replica is None:
             return None

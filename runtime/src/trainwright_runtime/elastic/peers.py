@@ -189,7 +189,7 @@ class ProcessPeers:
             self._stop_following()
 
     def learn(self, within: float = 0.0) -> bool:
-        """Whether there was something more to learn, which is learned then."""
+        """Take the next update if one comes within so many seconds; return whether one did."""
         try:
             if self._following is not None and self._following.readable(within):
                 self._following.advance()

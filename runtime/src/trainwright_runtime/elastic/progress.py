@@ -23,16 +23,16 @@ class Progress:
         """Committed steps, of all datasets together."""
         self.epoch = 0
         self.ended = False
-        """The program came to the end of the epoch: what it does there is done."""
+        """Whether the program has finished the epoch, and what it does after the last batch."""
         self.lineage = ""
         """A digest of every committed step."""
         self.generation = ""
-        """Which beginning of the training they come from: see `protocol`."""
+        """The generation of these steps: see `coordination.rules`."""
         self.quorum = 0
-        """Which members took the last synchronisation of local steps, also where it moved nothing:
-        the local steps after it are cut for these."""
+        """The members of the last synchronisation of local steps, even if it moved nothing: the
+        local steps after it are divided among these."""
         self.finished = False
-        """The program wants no further epoch."""
+        """Whether the program wants no further epoch."""
         self._names = tuple(totals)
         self._sums = {name: [0.0] * len(totals) for name in sources}
 

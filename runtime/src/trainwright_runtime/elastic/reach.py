@@ -44,7 +44,7 @@ class Reach:
             return sorted(self._unreached)
 
     def reaches(self, others: Mapping[str, str]) -> bool:
-        """Whether the ports of all of these can be reached, by name."""
+        """Whether the ports of all these workers can be reached; others are tried again later."""
         missing = unreached(others)
         with self._changed:
             self._keep(self._unreached.keys() - others.keys(), missing)
@@ -54,7 +54,7 @@ class Reach:
         return not missing
 
     def note(self, names: Iterable[str]) -> None:
-        """These are heard of, wherever it is that they can be reached from."""
+        """Note that the coordinator heard of these workers, even if they are unreachable here."""
         with self._changed:
             self._heard |= {name: time.monotonic() for name in names if name in self._unreached}
 
@@ -116,7 +116,7 @@ def _reached(addresses: Mapping[str, str]) -> set[str]:
 
 
 def _begun(selector: selectors.BaseSelector, name: str, address: str) -> bool:
-    """Begin to connect; whether that succeeded at once. A pending attempt goes to the selector."""
+    """Begin to connect; return whether that succeeded at once. A pending one is registered."""
     host, _, port = address.rpartition(":")
     family = socket.AF_INET6 if "[" in host else socket.AF_INET
     connection = socket.socket(family, socket.SOCK_STREAM)
@@ -163,7 +163,9 @@ class Apart:
                 log.warning("%s: %s. %s", _described(each), _follows(each, few=few), _LOOK)
         if back := sorted(self._noted.keys() & {*members}):
             log.info("%s can be reached again", _listed([called(name) for name in back]))
-            self._noted = {name: it for name, it in self._noted.items() if name not in back}
+            self._noted = {
+                name: was_few for name, was_few in self._noted.items() if name not in back
+            }
 
 
 _LOOK = (

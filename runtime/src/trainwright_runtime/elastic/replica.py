@@ -143,7 +143,10 @@ class Replica:
         self._after = generation(lineage)
 
     def join(self) -> Members:
-        """Raises Unreachable when there is no coordinator for longer than the address allows."""
+        """Return the members of the next step.
+
+        Raise Unreachable when there is no coordinator for longer than the address allows.
+        """
         timeouts = self._address.timeouts
         began = answered = time.monotonic()
         reported = False
@@ -189,7 +192,7 @@ class Replica:
         self.commit()
 
     def abandoned(self) -> None:
-        """The step was given up, and its connections are not to be used any more."""
+        """Note that the step was given up, and that its connections are not to be used any more."""
         self._session.doing = IN_PROGRAM
         self._token, self._settled = 0, False
 
@@ -355,7 +358,10 @@ class Replica:
         return not self._session.uncertain or (self._admitted() and self._session.holds)
 
     def _admitted(self) -> bool:
-        """Whether this worker may take part, by what the registry answers."""
+        """Ask the registry whether this worker may take part.
+
+        Raise TrainingOver after the end, Fenced if this worker's state does not count any more.
+        """
         held = self._session.holds
         answer = self._session.request_step(self._after)
         if answer is Answer.OVER:
@@ -397,7 +403,7 @@ class Replica:
             pass
 
     def _question(self) -> dict[str, Any]:
-        """What the members of the next step have to know of this worker."""
+        """Return what the members of the next step have to know of this worker."""
         return {
             "replica_id": self._name,
             "step": self._step,
@@ -450,7 +456,7 @@ class Replica:
             raise CutOff(patience)
 
     def _form(self, members: View, quorum: int) -> bool:
-        """Connect with the members of a quorum; False where not all of them can be reached."""
+        """Connect with the members of a quorum; return False if not all of them can be reached."""
         names = members.names
         assert self._links is not None
         # No two groups may meet under the same name: not in one life of a coordinator, nor in two.

@@ -135,7 +135,7 @@ class Session:
             self.lineage, self.phase = "", Phase.NEW
 
     def hold(self) -> None:
-        """The state of the lineage that was to be followed is here."""
+        """Report that this worker now holds the state of the lineage that it was to follow."""
         with self._lock:
             self.phase = Phase.HOLDS
             self._request("enter")
@@ -174,7 +174,7 @@ class Session:
             self._request("lead")
 
     def finish(self) -> Answer:
-        """The program has ended well: OVER, or WAIT where this worker does not lead any more."""
+        """Report that the program has ended well; return OVER, or WAIT if another worker leads."""
         with self._lock:
             return Answer(self._request("finish")["answer"])
 
@@ -212,7 +212,7 @@ class Session:
         return reply
 
     def reach(self) -> tuple[str, str]:
-        """The coordinator's address and process, connected with."""
+        """Connect if necessary; return the coordinator's address and process."""
         with self._lock:
             if self._channel is None:
                 self._connect()
@@ -318,7 +318,7 @@ def _serving(candidate: str) -> tuple[str, Channel, str]:
 
 
 def _end_stalled(waiting: str) -> NoReturn:
-    """A step that hangs cannot be interrupted from another thread: the process is ended."""
+    """End the process: a step that hangs cannot be interrupted from another thread."""
     error = f"it was in one step for too long while {waiting} waited for it"
     send(Record(at=time.monotonic(), error=error, exit_code=exit_codes.STALLED), os.environ)
     log.error("this worker hangs in a step while %s wait for it: its stacks follow", waiting)
@@ -329,7 +329,7 @@ def _end_stalled(waiting: str) -> NoReturn:
 
 
 def _not_for_children(session: Session) -> None:
-    """A forked loader process must not keep the connection of a killed worker open."""
+    """Close the connection in forked loader processes: they would keep a killed worker's open."""
     weak = weakref.ref(session)
 
     def close() -> None:

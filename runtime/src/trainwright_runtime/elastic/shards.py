@@ -83,7 +83,7 @@ def reshard(model: torch.nn.Module) -> None:
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
-    """The shard of this process; the tensor itself where it is whole."""
+    """Return the shard of this process, or the tensor itself if it is not sharded."""
     if not isinstance(tensor, DTensor):
         return tensor
     sharded: Any = tensor.detach()
@@ -92,7 +92,7 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def like(parameter: torch.Tensor, shard: torch.Tensor) -> torch.Tensor:
-    """A gradient of the parameter, made of its shard in this process."""
+    """Return a gradient of the parameter, made of its shard in this process."""
     if not isinstance(parameter, DTensor):
         return shard
     gradient: torch.Tensor = DTensor.from_local(

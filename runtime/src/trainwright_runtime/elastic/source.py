@@ -12,7 +12,7 @@ Collate = Callable[[list[Any]], Any]
 Piece = tuple[int, Any]
 """How many records a replica forwards at once, and the records as `collate` gives them.
 
-Of no records it holds one that does not count: see `loading.Records`.
+A piece of 0 records holds one that does not count: see `loading.Records`.
 """
 
 
@@ -61,7 +61,7 @@ class Source(Protocol):
         """Whether every record of the epoch was committed."""
 
     def take(self, members: Members, batch: int) -> tuple[Share, list[Piece]]:
-        """This replica's share of a step of `batch` records in all, and its records."""
+        """Return this replica's share of a step of `batch` records in all, and its records."""
 
     def take_local(self, members: Members, batch: int) -> Iterator[tuple[Share, list[Piece]]]:
         """Yield what this replica reads until the next synchronisation, step by step.
@@ -79,11 +79,11 @@ class Source(Protocol):
     def commit(self, members: Members, batch: int, reports: Sequence[int]) -> int:
         """Move the position past a committed step, given the sum of all reports.
 
-        Answers how many records the step had.
+        Return how many records the step had.
         """
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
 
     def describe(self) -> dict[str, Any]:
         """Return what an auditor must know to recompute the records of an epoch."""

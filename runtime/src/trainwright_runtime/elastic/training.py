@@ -63,11 +63,11 @@ class Steps:
     """The world size that `batch` is meant for; None if it is the same for every one."""
 
     def records(self, world: int) -> int:
-        """The size of the global batch."""
+        """Return the size of the global batch."""
         return self.batch if self.replicas is None else max(1, self.batch * world // self.replicas)
 
     def rate(self, world: int) -> float:
-        """The factor that the learning rate is multiplied by."""
+        """Return the factor that the learning rate is multiplied by."""
         return 1.0 if self.replicas is None else world / self.replicas
 
 
@@ -507,7 +507,7 @@ class Training:
                 self._forget_local_steps()
 
     def _synchronise(self, synchronizer: Synchronizer, members: Members) -> bool | None:
-        """Commit the local steps of all; whether there were any, or None if that failed.
+        """Commit the local steps of all; return whether there were any, or None if that failed.
 
         A failure changes nothing in what this worker has done, which counts in the next one.
         """
@@ -556,7 +556,7 @@ class Training:
         self._sums = dict.fromkeys(self._sums, 0.0)
 
     def _finish(self, name: str, members: Members, share: Share, began: float) -> bool:
-        """Whether the step was committed, and with it the update, the position and the sums."""
+        """Commit a step with its update, position and sums; return False if it does not count."""
         source, trained = self._progress.sources[name], name == self._trained
         sample = self._sample(members, began)
         # All reduce the same in the same order, those without records too.
@@ -644,7 +644,10 @@ class Training:
     def _commit(
         self, members: Members, name: str, reports: Sequence[float], sums: Sequence[float]
     ) -> dict[str, Any]:
-        """Move the position and the sums past a committed step; its line for the audit log."""
+        """Move the position and the sums past a committed step.
+
+        Return its line for the audit log.
+        """
         batch = self._steps.records(members.world)
         self._progress.generation = self._group.lineage
         line = self._progress.commit(members, batch, name, [int(n) for n in reports], sums)
@@ -762,7 +765,7 @@ class Training:
         sys.exit(STOPPED)
 
     def _join(self) -> Members:
-        """Who takes the next step; agreed on once per step.
+        """Return the members of the next step, agreed on once per step.
 
         State may come from the others here, and then this worker is elsewhere in the program than
         it was: `epochs` and `batches` look where the training is before they go on.

@@ -38,7 +38,7 @@ CHUNK_BYTES = 1024 * 1024
 """What is sent or received at once: a time-out of the connection counts from chunk to chunk."""
 
 _DIGESTS = 100_000
-"""That fit into a request."""
+"""Maximum number of digests in a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class Transport:
         self._door.close()
 
     def _serve(self, channel: Channel) -> None:
-        """A newcomer that fetches the state."""
+        """Send the state to a newcomer that fetches it."""
         channel.connection.settimeout(self._patience)
         try:
             request = channel.read()
@@ -239,7 +239,7 @@ def header(parts: Mapping[str, Part]) -> dict[str, Any]:
 
 
 def written(parts: Mapping[str, Part]) -> Iterator[memoryview]:
-    """The bytes of all tensors."""
+    """Yield the bytes of all tensors."""
     for part in parts.values():
         for tensor in part.tensors.values():
             data = _bytes(tensor)
@@ -273,7 +273,7 @@ def _digest(name: str, tensor: torch.Tensor, progress: Callable[[], object]) -> 
 def _unknown(
     parts: Mapping[str, Part], stored: Mapping[str, list[str]], progress: Callable[[], object]
 ) -> Mapping[str, Part]:
-    """Return `parts` without the parts and tensors whose digests are in `known`."""
+    """Return `parts` without the parts and tensors whose digests are in `stored`."""
     unknown = {}
     for name, part in parts.items():
         if name not in stored:
@@ -297,7 +297,7 @@ def _completed(parts: Mapping[str, Part], known: Mapping[str, Part]) -> Mapping[
 
 
 def read(stream: Stream, header: Any) -> dict[str, Part]:
-    """Raises CheckpointError for another header than `header` makes."""
+    """Read the parts that a header describes. Raise CheckpointError if the header is malformed."""
     try:
         parts = {
             name: Part(
@@ -316,7 +316,7 @@ def read(stream: Stream, header: Any) -> dict[str, Part]:
 
 
 def _order(tensor: torch.Tensor) -> list[int]:
-    """The dimensions of a tensor in the order of its memory."""
+    """Return the dimensions of a tensor in the order of its memory."""
     return sorted(range(tensor.ndim), key=tensor.stride, reverse=True)
 
 
@@ -325,7 +325,7 @@ def _layout(tensor: torch.Tensor) -> tuple[str, list[int], list[int]]:
 
 
 def _empty(dtype: str, shape: list[int], order: list[int]) -> torch.Tensor:
-    """Memory for a tensor of this layout."""
+    """Return memory for a tensor of this layout. Raise MemoryError if there is none."""
     kind = getattr(torch, dtype)
     if not isinstance(kind, torch.dtype):
         raise TypeError(f"{dtype!r} is not a dtype")
@@ -337,13 +337,13 @@ def _empty(dtype: str, shape: list[int], order: list[int]) -> torch.Tensor:
 
 
 def _memory(data: torch.Tensor) -> memoryview:
-    """Of bytes on the CPU."""
+    """Return a view of the bytes of a tensor on the CPU."""
     array: Any = data.numpy()
     return memoryview(array)
 
 
 class _Seldom:
-    """Something that is done once per second at most, however often it is called."""
+    """A callback that is run once per second at most, however often it is called."""
 
     def __init__(self, do: Callable[[], object]) -> None:
         self._do, self._done = do, time.monotonic()

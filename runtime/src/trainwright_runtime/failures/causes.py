@@ -47,7 +47,7 @@ class Cause:
         return re.compile(self.pattern).search
 
     def explains(self, evidence: Evidence) -> bool:
-        """Whether this is why."""
+        """Whether the evidence shows this cause."""
         if self.applies is not None and self.applies(evidence):
             return True
         return bool(self.pattern and self._search(evidence.error))

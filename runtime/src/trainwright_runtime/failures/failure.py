@@ -150,7 +150,7 @@ class Failure:
 
     @property
     def exit_code(self) -> int:
-        """The container's: that of the cause where it knows better than the process."""
+        """The container's exit code: that of the cause, unless the script chose one itself."""
         chosen = (
             exit_codes.FAILED < self.own_exit_code < exit_codes.RETRY
         )  # by the script: it knows
@@ -164,7 +164,7 @@ class Failure:
         return self.exit_code >= exit_codes.RETRY
 
     def sentence(self) -> str:
-        """One sentence: who failed, where, how and why, and what to do."""
+        """Return one sentence: who failed, where, how and why, and what to do."""
         who = f"{self.who} on {self.node} failed: " if self.who else ""
         what = ": ".join(filter(None, (self.how, self.error)))
         if self.detail:
@@ -181,7 +181,10 @@ def shortened(text: str) -> str:
 
 
 def report(failure: Failure, environ: Mapping[str, str]) -> int:
-    """Write it to the log, the termination message and the metrics; return its exit code."""
+    """Report a failure in the log, the termination message and the metrics.
+
+    Return its exit code.
+    """
     public = _public(failure, environ)
     _log.error("%s", public.sentence())
     write_message(public, environ)
@@ -255,7 +258,7 @@ def clear_message(exit_code: int, environ: Mapping[str, str]) -> None:
 
 
 def message(failure: Failure) -> bytes:
-    """The failure as JSON that fits."""
+    """Return the failure as JSON of at most TERMINATION_BYTES."""
     cause = failure.cause
     fields: dict[str, object] = {
         "message": failure.sentence(),

@@ -47,7 +47,10 @@ def answers(pid: int) -> bool:
 
 
 def state(pid: int) -> str:
-    """R, S, D (in storage or a driver), T (stopped), as in proc(5); empty if it is gone."""
+    """Return a process's state by proc(5), such as R, S, D (in storage or a driver) or T (stopped).
+
+    Return "" if the process is gone.
+    """
     return _status(pid, "State")[:1]
 
 
@@ -61,7 +64,7 @@ def _status(pid: int, key: str) -> str:
 
 
 def main_thread(lines: Iterable[str]) -> list[Frame]:
-    """Calls of the main thread, innermost first: faulthandler writes the oldest thread last."""
+    """Return the main thread's calls, innermost first: faulthandler writes this thread last."""
     frames: list[Frame] = []
     for line in lines:
         if _THREAD.match(line):
@@ -72,7 +75,7 @@ def main_thread(lines: Iterable[str]) -> list[Frame]:
 
 
 def crashed_thread(lines: Iterable[str]) -> list[Frame]:
-    """Calls of the thread in which the process crashed, innermost first."""
+    """Return the calls of the thread that crashed the process, innermost first."""
     frames: list[Frame] = []
     current = False
     for line in lines:
@@ -84,7 +87,7 @@ def crashed_thread(lines: Iterable[str]) -> list[Frame]:
 
 
 def own_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The innermost call that is the script's own, else the innermost of all."""
+    """Return the script's own innermost call, else the innermost of all; None without calls."""
     own = (f for f in frames if not f.file.startswith(_OURS) and not _in_library(f.file))
     return next(own, frames[0] if frames else None)
 

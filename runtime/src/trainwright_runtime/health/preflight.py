@@ -37,7 +37,7 @@ _SHM = Path("/dev/shm")  # noqa: S108 - it is what is checked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Site:
-    """What checks look at."""
+    """What the checks examine."""
 
     placement: Placement
     environ: Mapping[str, str]
@@ -52,7 +52,7 @@ class _Site:
 
 
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> None:
-    """Run the checks that are enabled. Raises NodeUnfit with all that is wrong."""
+    """Run the enabled checks. Raise NodeUnfit with everything that is wrong."""
     began = time.monotonic()
     site = _Site(
         placement=layout.placement,
@@ -130,8 +130,8 @@ def _disk(site: _Site, least: float | None) -> str:
     if site.checkpoints is None and least is None:
         return ""
     folder = site.checkpoints or Path.cwd()
-    there = next((f for f in (folder, *folder.parents) if f.exists()), Path.cwd())
-    return _too_little(there, least, _LEAST_DISK)
+    existing = next((f for f in (folder, *folder.parents) if f.exists()), Path.cwd())
+    return _too_little(existing, least, _LEAST_DISK)
 
 
 def _checkpoint(site: _Site, least: float | None) -> str:
@@ -144,13 +144,17 @@ def _checkpoint(site: _Site, least: float | None) -> str:
 
 
 def _ports(site: _Site, least: float | None) -> str:
-    where = site.placement
+    placement = site.placement
     ports = [site.coordinator_port] if site.coordinator_port else []
     # Nodes of an elastic job on one machine share the address: only the first listens there.
-    if where.hosts and where.master_port and not (where.elastic and is_loopback(where.master_addr)):
-        ports.append(where.master_port)
+    if (
+        placement.hosts
+        and placement.master_port
+        and not (placement.elastic and is_loopback(placement.master_addr))
+    ):
+        ports.append(placement.master_port)
     taken = [str(port) for port in ports if not _is_free(port)]
-    return f"in use: {', '.join(taken)}" if where.hosts and taken else ""
+    return f"in use: {', '.join(taken)}" if placement.hosts and taken else ""
 
 
 def _names(site: _Site, least: float | None) -> str:

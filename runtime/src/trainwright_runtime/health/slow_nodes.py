@@ -41,8 +41,8 @@ def check(
 ) -> None:
     """Test all nodes together, at the address where training will meet.
     Raise NodeUnfit on all nodes if one is slow."""
-    where = layout.placement
-    if where.elastic or where.node_rank is None or options.recovery == "live":
+    placement = layout.placement
+    if placement.elastic or placement.node_rank is None or options.recovery == "live":
         _log.info("preflight: no collective, since nodes may come and go")
         return
     if layout.nodes.high == 1:
@@ -53,17 +53,17 @@ def check(
         argv,
         env={
             **environ,
-            "RANK": str(where.node_rank),
+            "RANK": str(placement.node_rank),
             "WORLD_SIZE": str(layout.nodes.high),
-            "MASTER_ADDR": where.master_addr,
-            "MASTER_PORT": str(where.master_port),
+            "MASTER_ADDR": placement.master_addr,
+            "MASTER_PORT": str(placement.master_port),
         },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
     )
-    trouble = _verdict(done, where.node)
+    trouble = _verdict(done, placement.node)
     if trouble:
         raise NodeUnfit(f"preflight: collective: {trouble}")
 
@@ -129,7 +129,7 @@ def _compute() -> float:
 
 
 def _pairs() -> float:
-    """Seconds of an all-reduce with the neighbour with whom it is faster."""
+    """Return the seconds of an all-reduce with the faster of both neighbours."""
     import torch
     import torch.distributed as dist
 
@@ -146,7 +146,7 @@ def _pairs() -> float:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """The mean of several rounds without the slowest, which may be the machine's noise."""
+    """Return the mean seconds of several rounds, but for the slowest: it may be noise."""
     times = []
     for _ in range(_ROUNDS):
         began = time.perf_counter()

@@ -20,9 +20,10 @@ _AVAILABLE = re.compile(r"^MemAvailable:\s+(\d+) kB$", re.MULTILINE)
 
 
 def oom_kills(mount: Path = _MOUNT, membership: Path = _SELF) -> int:
-    """How many processes of this container the kernel has ended for want of memory; 0 if unknown.
+    """Return how many processes of this container the kernel has killed for want of memory.
 
-    The kill of a group (memory.oom.group, Kubernetes 1.28 and later) ends the entrypoint as well.
+    Return 0 if that is unknown. The kill of a group (memory.oom.group, Kubernetes 1.28 and later)
+    ends the entrypoint as well.
     """
     for text in _texts(mount, membership, "memory.events", "memory.oom_control"):
         if match := _KILLS.search(text):

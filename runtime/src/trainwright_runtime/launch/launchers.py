@@ -96,7 +96,10 @@ def _port(environ: Environ, name: str) -> int:
 
 
 def _address(environ: Environ, name: str) -> str:
-    """A host name or IP address. ElasticDL writes host:port there, which torch cannot resolve."""
+    """Return a host name or IP address.
+
+    Raise EnvironmentMistake for host:port, as ElasticDL writes it: torch cannot resolve that.
+    """
     value = _text(environ, name, "the name of node 0")
     if ":" in value and not is_ip(value):
         port = name.replace("ADDR", "PORT")
@@ -141,14 +144,15 @@ def _node_name(environ: Environ) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the address stands for the very machine that uses it."""
+    """Whether a host name or address stands for the machine that uses it."""
     return host == "localhost" or (is_ip(host) and ipaddress.ip_address(host).is_loopback)
 
 
 def _numbered(first: str, nodes: int) -> tuple[str, ...]:
-    """The names of nodes from that of node 0, as operators give them: `job-worker-0`, `-1`, …
+    """Return the names of all nodes, by the name of node 0: `job-worker-0`, `job-worker-1`, …
 
-    The same where a headless Service follows: `job-node-0-0.job`, `job-node-0-1.job`.
+    A domain stays, as behind a headless Service: `job-node-0-0.job`, `job-node-0-1.job`. Return ()
+    if the name has no number.
     """
     label, dot, domain = first.partition(".")
     if is_ip(first) or not label.endswith("-0"):
@@ -222,7 +226,7 @@ def _label(name: str) -> str:
 
 
 def _settings(environ: Environ) -> dict[str, str]:
-    """PET_RDZV_CONF as torchrun reads it: key=value, separated by commas."""
+    """Return PET_RDZV_CONF as torchrun reads it: key=value, separated by commas."""
     settings = {}
     for pair in filter(None, environ.get("PET_RDZV_CONF", "").split(",")):
         key, equals, value = pair.partition("=")

@@ -12,7 +12,7 @@ from trainwright_runtime.launch.options import Nodes, Options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Questions to the machine, put only where the answer matters, since they can be slow."""
+    """Facts about the machine, as functions that are called only if needed: they can be slow."""
 
     gpus: Callable[[], int]
     has_gpu_driver: Callable[[], bool]
@@ -31,32 +31,32 @@ class Layout:
 
     @property
     def world_size(self) -> int:
-        """Processes of the whole job; the most there can be when it is elastic."""
+        """Processes of the whole job; the maximum if it is elastic."""
         return self.placement.world_size or self.nodes.high * self.nproc
 
     def ranks(self) -> range:
-        """The global ranks of this node's processes, where the launcher fixes them."""
+        """Return the global ranks of this node's processes, if the launcher fixes them."""
         first = (self.placement.node_rank or 0) * self.nproc
         return range(first, first + self.nproc)
 
     def __str__(self) -> str:
-        where = self.placement
-        master = f"{where.master_addr}:{where.master_port or 'a free port'}"
-        if where.per_process:
-            who = f"rank {where.node_rank} of {where.world_size}"
-        elif where.elastic:
-            host = " (this node)" if where.hosts else ""
+        placement = self.placement
+        master = f"{placement.master_addr}:{placement.master_port or 'a free port'}"
+        if placement.per_process:
+            who = f"rank {placement.node_rank} of {placement.world_size}"
+        elif placement.elastic:
+            host = " (this node)" if placement.hosts else ""
             many = f"{self.nodes} nodes of {_processes(self.nproc)}"
-            return f"{where.launcher}: {many}, meeting at {master}{host}, {self.backend}"
+            return f"{placement.launcher}: {many}, meeting at {master}{host}, {self.backend}"
         else:
             ranks = self.ranks()
             span = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]}-{ranks[-1]}"
-            who = f"node {where.node_rank} of {self.nodes.high}, {span} of {self.world_size}"
-        return f"{where.launcher}: {who}, master {master}, {self.backend}"
+            who = f"node {placement.node_rank} of {self.nodes.high}, {span} of {self.world_size}"
+        return f"{placement.launcher}: {who}, master {master}, {self.backend}"
 
 
 def resolve(placement: Placement, options: Options, machine: Machine) -> Layout:
-    """The layout, or the mistake that keeps the ranks from ever meeting."""
+    """Return the layout. Raise EnvironmentMistake or UsageError if ranks could never meet."""
     nproc = 1 if placement.per_process else _nproc(placement, options, machine)
     return Layout(
         placement=placement,
@@ -108,7 +108,7 @@ def _nodes(placement: Placement, options: Options, nproc: int) -> Nodes:
 
 
 def _from_world_size(placement: Placement, nproc: int) -> Nodes:
-    """Nodes when only WORLD_SIZE is given, which counts processes while RANK counts nodes."""
+    """Return the nodes by WORLD_SIZE alone, which counts processes while RANK counts nodes."""
     world = placement.world_size or 1
     nodes, rest = divmod(world, nproc)
     if rest or not nodes:

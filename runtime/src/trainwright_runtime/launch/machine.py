@@ -13,12 +13,12 @@ _DEVICES = ("nvidia[0-9]*", "dxg", "nvgpu", "nvhost-gpu", "kfd")
 
 
 def has_gpu_driver() -> bool:
-    """Whether a GPU's device file is here: fast, where torch costs its import (1 s)."""
+    """Whether this machine has a GPU's device file; importing torch to know would take 1 s."""
     return any(next(Path("/dev").glob(pattern), None) for pattern in _DEVICES)
 
 
 def gpus() -> int:
-    """GPUs that a training process would see, CUDA_VISIBLE_DEVICES and the like considered."""
+    """Return how many GPUs a training process would see, by CUDA_VISIBLE_DEVICES and the like."""
     if not has_gpu_driver():
         return 0
     import torch
@@ -27,7 +27,7 @@ def gpus() -> int:
 
 
 def cores() -> int:
-    """Cores this process may use: its affinity, or the container's CPU limit if that is less."""
+    """Return how many cores this process may use, by its affinity and the container's CPU limit."""
     affinity = _affinity()
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()

@@ -54,7 +54,7 @@ class Program:
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """As written after `--`."""
+        """The program's command line, as written after `--`."""
         start = (self.script,) if self.script else ("-m", self.module)
         return (*start, *self.arguments)
 
@@ -88,7 +88,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
-    """Options from the arguments after the program's name; `environ` gives defaults."""
+    """Return the options in the arguments after the program's name; `environ` gives defaults.
+
+    Raise UsageError for a mistake.
+    """
     own, program = _split(argv)
     parsed = argument_parser(environ).parse_args(own)
     if parsed.recovery == "none" and parsed.max_restarts:

@@ -53,7 +53,7 @@ _OUR_FILES = (__file__, runpy.__file__, "<frozen runpy>")
 
 
 def main(argv: Sequence[str]) -> NoReturn:
-    """Run the program; never returns. Its exit code is the process's."""
+    """Run the program and exit with its exit code."""
     if "TRAINWRIGHT_SUPERVISED" in os.environ:
         die_with_parent()  # else it would hold its GPU, and hang in its next collective
     stacks.enable()
@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> NoReturn:
     after_import(GROUPS, keep_groups)
     if "TRAINWRIGHT_COORDINATOR" in os.environ:
         guard.refuse_other_programs()
-        _say_what_fits(descriptors.raise_limit())
+        _warn_of_low_limit(descriptors.raise_limit())
     oom_kills = cgroup.oom_kills()
     try:
         _run(argv)
@@ -76,7 +76,7 @@ def main(argv: Sequence[str]) -> NoReturn:
     _leave(exit_codes.DONE)
 
 
-def _say_what_fits(limit: int) -> None:
+def _warn_of_low_limit(limit: int) -> None:
     """Warn if the limit of open files is low: this worker is connected with each other one."""
     if limit < _MANY:
         _log.warning(
@@ -218,7 +218,7 @@ def _own_failure(code: int, line: str, cause: causes.Cause | None) -> failure.Fa
 def _record(
     exit_code: int, line: str = "", cause: causes.Cause | None = None, at: float | None = None
 ) -> None:
-    """Note the error before anything is taken apart: ends come in another order than errors."""
+    """Report the error before the shutdown: processes may end in another order than they failed."""
     record = failure.Record(
         at=time.monotonic() if at is None else at,
         error=line,

@@ -98,7 +98,7 @@ class Tail:
         self.count += len(lines)
 
     def since(self, count: int) -> list[str]:
-        """The lines after the first `count`, as far as they are kept."""
+        """Return the lines after the first `count`, as far as they are kept."""
         lines = list(self._lines)
         return lines[max(0, count - self.count + len(lines)) :]
 
@@ -158,18 +158,18 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The process, and also its session and process group."""
+        """The process id, which is also that of its session and its process group."""
         return self._popen.pid
 
     @property
     def exit_code(self) -> int:
-        """The exit code, 128 + n after signal n. Only once it is done, or was killed in vain."""
+        """The exit code, 128 + n after signal n; 137 if the process has not ended."""
         code = self._popen.returncode
         return exit_codes.of_process(-signal.SIGKILL if code is None else code)
 
     @property
     def name(self) -> str:
-        """Who it is, as in its log lines."""
+        """The label as text, as in the log lines."""
         return " ".join(f"{key} {value}" for key, value in self.label.items())
 
     def send(self, number: int) -> None:
@@ -220,7 +220,7 @@ class Process:
         return cgroup.oom_kills() > self._oom_kills
 
     def how_it_ended(self) -> str:
-        """One line: the exit code or signal, and the last exception on its stderr."""
+        """Return one line: the exit code or signal, and the last exception on its stderr."""
         joint = "; last line: " if self.signal else ": "
         return joint.join(filter(None, (self.how, self.error)))
 
@@ -234,7 +234,7 @@ class Process:
 
     @property
     def error(self) -> str:
-        """The line that names what happened: in its record, else the last such on its stderr."""
+        """The line of its record, else of its stderr, that names what happened; "" if unknown."""
         if self.record is not None and self.record.error:
             return self.record.error
         if self.signal == signal.SIGKILL:
@@ -242,7 +242,7 @@ class Process:
         return last_error(self.tail.since(0))
 
     def frames(self) -> list[stacks.Frame]:
-        """Where its main thread is, written to its log too; empty if it does not answer."""
+        """Return its main thread's calls, also written to its log; [] if it does not answer."""
         if self.done.is_set() or not stacks.answers(self.pid):
             return []
         begin = self.tail.count
@@ -368,7 +368,7 @@ def signals_to(events: Events) -> Iterator[None]:
 
 @contextmanager
 def handling(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Have the signals that stop a training handled, and then as before."""
+    """Handle the signals that stop a training by `handle` in the block, then as before."""
     previous = {number: signal.signal(number, handle) for number in STOP_SIGNALS}
     try:
         yield

@@ -1,4 +1,4 @@
-"""What looks like a credential: by known form, by randomness, or by the name of what holds it.
+"""Recognition of credentials: by known form, by randomness, or by the name of their variable.
 
 This file is in the generator and in the runtime, byte for byte: neither imports the other, a
 source distribution has no link that leads out of it, and what one hides, the other hides. Every
@@ -34,10 +34,10 @@ class Found(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """A known form: what each of its texts contains, and its pattern.
+    """A known form of credentials: strings that each of its texts contains, and its pattern.
 
-    Hidden is the group `v`, or all of it. `whole` forms begin where a word does. One that goes over
-    several `lines` has each of its hints on one of them.
+    The group `v` is hidden, or the whole match. `whole` forms begin where a word does. A form that
+    goes over several `lines` has each of its hints on one of them.
     """
 
     kind: str
@@ -256,9 +256,10 @@ _FORMS = (
 
 
 class _Command(NamedTuple):
-    """How programs are given a password: by an option, or as the `place`th word behind another.
+    """How programs take a password: after an option, or as the `place`th word after `behind`.
 
-    Behind `sign`, where there is one in the value. `joined` options have no blank before it.
+    The password follows `sign`, if the value has to hold one. No blank precedes it after a
+    `joined` option.
     """
 
     programs: str
@@ -493,7 +494,7 @@ def _of_word(word: str, start: int) -> Iterator[Found]:
 
 
 def _is_slashed(word: str) -> bool:
-    """Whether slashes of base64 are in a random word, and not those of a path."""
+    """Whether a word is random base64 with slashes, and not a path."""
     parts = word.split("/")
     if len(parts) == 1 or not parts[0] or not _random("".join(parts)):
         return False
@@ -561,7 +562,7 @@ def named(name: str, value: str) -> bool:
 
 
 def _is_no_word(name: str, value: str) -> bool:
-    """Whether letters alone are none of the words for what a credential is, as `required`."""
+    """Whether a value of letters alone is a password, and not a word such as `required`."""
     if len(value) < 8 or not (value.isalpha() and value.isascii()):
         return False
     humps = _mixed(value) and not value.istitle()
@@ -671,7 +672,7 @@ _NAMED_ESCAPES = {"n": "\n", "r": "\n", "t": "\t", "/": "/", '"': '"', "'": "'"}
 
 
 def _unescaped(text: str) -> str:
-    """A text of the same length in which what a backslash hides stands for itself.
+    """Return a text of the same length in which each escape is replaced by what it stands for.
 
     In quotes of YAML and JSON, the token behind a line break would begin with the letter n.
     """
@@ -703,14 +704,14 @@ def _of_forms(text: str, marked: str) -> Iterator[Found]:
 
 
 def credentials(text: str) -> Iterator[Found]:
-    """Every credential that a text shows by its form, a command or randomness; they may overlap."""
+    """Yield all credentials that a text shows by form, command or randomness; they may overlap."""
     plain = _unescaped(text)
     if marked := "\n".join(line for line in plain.split("\n") if not _is_dull(line)):
         yield from _searched(plain, marked)
 
 
 def _searched(text: str, marked: str) -> Iterator[Found]:
-    """The credentials of a text, whose marked lines decide which searches are made."""
+    """Yield the credentials of a text, whose marked lines decide which searches are made."""
     yield from _of_forms(text, marked)
     yield from _of_commands(text, marked)
     yield from _of_words(text)
@@ -749,23 +750,23 @@ def suspicious(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def kind(value: str) -> str:
-    """What kind of credential a text contains, or nothing."""
+    """Return the kind of the first credential in a text, or "" if there is none."""
     credential = next(credentials(value), None)
     return credential.kind if credential else ""
 
 
 def redact(text: str, hidden: str = HIDDEN) -> str:
-    """Text for people and logs, with everything that looks like a credential hidden."""
+    """Return the text with everything that looks like a credential hidden, for people and logs."""
     return hide(text, [*credentials(text), *_of_names(text)], hidden)
 
 
 def redact_names(text: str) -> str:
-    """Text without the values whose names mean that they are credentials."""
+    """Return the text with the values hidden whose names mean that they are credentials."""
     return hide(text, _of_names(text))
 
 
 def hide(text: str, spans: Iterable[Found], hidden: str = HIDDEN) -> str:
-    """Text without what was found in it."""
+    """Return the text with `hidden` in the place of each span."""
     parts, at = list[str](), 0
     for start, end, _ in sorted(spans):
         if start >= at:

@@ -95,7 +95,7 @@ def _gaps(lives: Sequence[Life]) -> Iterator[tuple[float, float]]:
 
 
 def _launched(life: Life) -> float:
-    """When the container of a process was started; before it was, the process's own start."""
+    """Return when the container of a process was started, or else when the process was."""
     first = life[0]
     launched = first.number("launched") if isinstance(first, Event) else 0.0
     return min(launched or first.time, first.time)
@@ -111,7 +111,7 @@ def _first_batch(life: Life) -> float:
 
 
 def _recoveries(records: Iterable[Record]) -> Iterator[float]:
-    """Until training went on without workers that were lost."""
+    """Yield the seconds of each recovery from lost workers."""
     for record in records:
         if isinstance(record, Event) and record.name == "recovered":
             yield record.number("recovery")

@@ -75,7 +75,7 @@ Record = Steps | Event
 
 
 def encode(record: Record) -> bytes:
-    """A record as its line."""
+    """Return a record as its line."""
     if isinstance(record, Steps):
         name, fields = "steps", asdict(record)
     else:
@@ -173,7 +173,7 @@ class Past:
     useful: Useful = field(default_factory=Useful)
 
     def add(self, record: Record) -> None:
-        """The next record of the file."""
+        """Add the next record of the file."""
         if self.started is None:
             self.started = record.time
         if isinstance(record, Steps):
@@ -189,7 +189,7 @@ class Lines:
     """A file of JSON lines: one for each event, written at once, and one per second for steps."""
 
     def __init__(self, path: Path) -> None:
-        """Append to `path`. OSError when it cannot be opened."""
+        """Open `path` for appending. Raise OSError if it cannot be opened."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._file = io.FileIO(path, "a+")

@@ -25,7 +25,7 @@ def configure(log_format: str, label: Label) -> None:
 
 
 def label_of(environ: Mapping[str, str]) -> Label:
-    """Who a training process is, from the environment that the entrypoint gave it."""
+    """Return the label of a training process, from the environment that the entrypoint gave it."""
     if replica := environ.get("TRAINWRIGHT_REPLICA"):
         return {"replica": replica}
     rank = environ.get("RANK", "")
@@ -33,12 +33,12 @@ def label_of(environ: Mapping[str, str]) -> Label:
 
 
 def now() -> str:
-    """The time as it is written: UTC, milliseconds, RFC 3339."""
+    """Return the current time as text: UTC, milliseconds, RFC 3339."""
     return _time(datetime.now(UTC))
 
 
 def at(seconds: float) -> str:
-    """A time in Unix seconds, as it is written."""
+    """Return a time in Unix seconds as text, like `now`."""
     return _time(datetime.fromtimestamp(seconds, UTC))
 
 

@@ -59,7 +59,7 @@ class TrainJobStatus:
     def from_environment(
         cls, environ: Mapping[str, str], rank: int | None = None
     ) -> TrainJobStatus | None:
-        """Return None outside a TrainJob whose Trainer takes a status, and in all ranks but 0.
+        """Return the status of this TrainJob, or None if it takes none or this is not rank 0.
 
         `rank` is that of this process; by default `RANK`, or that of its node where only nodes have
         one, as with plain `python`.
@@ -91,7 +91,7 @@ class TrainJobStatus:
         self._changed.set()
 
     def event(self, event: Event) -> None:
-        """Only steps measure how far a training is."""
+        """Do nothing: only steps measure how far a training is."""
 
     def close(self) -> None:
         self._closed.set()
@@ -116,7 +116,7 @@ class TrainJobStatus:
         return {"trainerStatus": trainer_status}
 
     def _per_step(self) -> float | None:
-        """Seconds of a step in this life, with all that came between them."""
+        """Return the seconds per step in this life, pauses included; None before its first step."""
         if self._began is None or self._step <= self._began[1]:
             return None
         return (self._clock() - self._began[0]) / (self._step - self._began[1])

@@ -72,7 +72,7 @@ class _Run:
 
 
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
-    """Train to the end; the exit code is the program's, on every node."""
+    """Train to the end; return the program's exit code, on every node."""
     node.check(options)
     current_run = _Run(layout, options, node.environment(environ), Events())
     return _lead(current_run) if layout.placement.hosts else _follow(current_run)
@@ -82,12 +82,12 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
 
 
 def _lead(run: _Run) -> int:
-    where, port = run.layout.placement, free_port()
-    with closing(Gang(where, run.layout.nodes.high, run.events)) as gang:
+    placement, port = run.layout.placement, free_port()
+    with closing(Gang(placement, run.layout.nodes.high, run.events)) as gang:
         with gang.failing_together():
             gang.wait(run.options.rendezvous_timeout)
-        here = node.Start(node=0, name=where.node, address=gang.address, port=port, head=True)
-        with signals_to(run.events), _started(run, here) as ray, gang.failing_together():
+        start = node.Start(node=0, name=placement.node, address=gang.address, port=port, head=True)
+        with signals_to(run.events), _started(run, start) as ray, gang.failing_together():
             code = _led(run, ray, gang, port)
             gang.end(code)
     return code
@@ -100,7 +100,7 @@ def _led(run: _Run, ray: node.Running, gang: Gang, port: int) -> int:
     """
     address = f"{gang.address}:{port}"
     running = [_joined(run, gang.names[:1], address)]
-    there = 1
+    joined = 1
     while True:
         match run.events.get():
             case Signalled(number):
@@ -117,8 +117,8 @@ def _led(run: _Run, ray: node.Running, gang: Gang, port: int) -> int:
                 return _done(run, process)
             case Ended(process) if process.exit_code != exit_codes.DONE:
                 raise errors.Unreachable(f"Ray: {process.error}")
-            case Ended() if there < run.layout.nodes.high:
-                there = run.layout.nodes.high
+            case Ended() if joined < run.layout.nodes.high:
+                joined = run.layout.nodes.high
                 gang.send({"port": port})
                 running = [_joined(run, gang.names, address)]
             case Ended():
@@ -169,19 +169,19 @@ def _stopped(run: _Run, processes: list[Process], number: int) -> int:
 
 
 def _follow(run: _Run) -> int:
-    where, timeout = run.layout.placement, run.options.rendezvous_timeout
-    channel, port = join(where, timeout)
+    placement, timeout = run.layout.placement, run.options.rendezvous_timeout
+    channel, port = join(placement, timeout)
     with closing(channel):
-        wait_for(where.master_addr, port, timeout)
-        here = node.Start(
-            node=where.node_rank or 0,
-            name=where.node,
+        wait_for(placement.master_addr, port, timeout)
+        start = node.Start(
+            node=placement.node_rank or 0,
+            name=placement.node,
             address=channel.connection.getsockname()[0],
             port=port,
             head=False,
-            master=where.master_addr,
+            master=placement.master_addr,
         )
-        with signals_to(run.events), _started(run, here) as ray:
+        with signals_to(run.events), _started(run, start) as ray:
             threading.Thread(target=listen, args=(channel, run.events), daemon=True).start()
             return _followed(run, ray, channel)
 

@@ -62,7 +62,7 @@ class Gang:
 
     @property
     def names(self) -> list[str]:
-        """Of all nodes, in their order."""
+        """The names of all nodes, in order."""
         return [self._where.node, *(self._members[node][0] for node in sorted(self._members))]
 
     def wait(self, timeout: float) -> None:

@@ -93,7 +93,7 @@ class Start:
     master: str = ""  # where the others find the head
 
     def argv(self, options: Options, folder: str) -> list[str]:
-        """https://docs.ray.io/en/latest/cluster/cli.html#ray-start"""
+        """Return the command of https://docs.ray.io/en/latest/cluster/cli.html#ray-start."""
         place = (
             ["--head", f"--port={self.port}", "--include-dashboard=false"]
             if self.head
@@ -145,8 +145,10 @@ class Running:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def begins_again(self) -> bool:
-        """Whether Ray, having ended before it ran, was started again. A raylet gives its agents
-        15 s, which is short for a node that is busy or pulls its image from afar.
+        """Start Ray again if it ended before it ran; return whether it was started.
+
+        A raylet gives its agents 15 s, which is short for a node that is busy or pulls its image
+        from afar.
         """
         ran = any(Path(self._folder).glob("session_*/logs/ray_process_exit.log"))
         if ran or time.monotonic() > self._deadline:

@@ -16,7 +16,7 @@ _PAUSE = 0.25  # seconds between two looks
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return 0 once all are there; else print who is missing on stderr."""
+    """Return 0 once all nodes are in the cluster; else print who is missing, return UNREACHABLE."""
     address, timeout, *names = argv
     deadline = time.monotonic() + float(timeout)
     while missing := set(names) - _alive(address):

@@ -27,18 +27,24 @@ class Candidates:
 
     @classmethod
     def of(cls, layout: Layout, options: Options, environ: Mapping[str, str]) -> Candidates:
-        where = layout.placement
+        """Return the candidates that the environment lists, else the first nodes.
+
+        Raise EnvironmentMistake for a list that is malformed.
+        """
+        placement = layout.placement
         if listed := environ.get(LIST):
-            return cls._listed(listed, where, environ)
+            return cls._listed(listed, placement, environ)
         port = options.coordinator_port or (
-            coordinator.DEFAULT_PORT if where.master_port else free_port()
+            coordinator.DEFAULT_PORT if placement.master_port else free_port()
         )
         # Most of them have to be there: of three that is so on as few nodes as there may be.
-        if len(where.names) >= _CANDIDATES and layout.nodes.low >= needed(_CANDIDATES):
-            names = where.names[:_CANDIDATES]
-            own = where.number if where.number in range(_CANDIDATES) else None
+        if len(placement.names) >= _CANDIDATES and layout.nodes.low >= needed(_CANDIDATES):
+            names = placement.names[:_CANDIDATES]
+            own = placement.number if placement.number in range(_CANDIDATES) else None
             return cls(addresses=tuple(f"{name}:{port}" for name in names), own=own)
-        return cls(addresses=(f"{where.master_addr}:{port}",), own=0 if where.hosts else None)
+        return cls(
+            addresses=(f"{placement.master_addr}:{port}",), own=0 if placement.hosts else None
+        )
 
     @classmethod
     def _listed(cls, listed: str, where: Placement, environ: Mapping[str, str]) -> Candidates:
@@ -57,7 +63,7 @@ class Candidates:
 
     @property
     def seen_from_here(self) -> str:
-        """For workers: a node reaches its own candidate before DNS knows its name."""
+        """The addresses for workers: a node reaches its own candidate before DNS knows its name."""
         return ",".join(
             f"127.0.0.1:{address.rpartition(':')[2]}" if index == self.own else address
             for index, address in enumerate(self.addresses)

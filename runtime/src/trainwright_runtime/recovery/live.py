@@ -69,7 +69,10 @@ _RANKS = ("RANK", "WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
-    """Train until every epoch is committed, its end was run and all workers have followed."""
+    """Train until every epoch is committed, its end was run and all workers have followed.
+
+    Return the exit code.
+    """
     Timeouts.of(environ)  # a mistake is reported once, not by each worker and each new coordinator
     _require_no_copies(environ)
     with tempfile.TemporaryDirectory(prefix="trainwright-") as notes:
@@ -132,7 +135,7 @@ def _min_replicas(layout: Layout, options: Options, environ: Mapping[str, str]) 
 
 
 def _replicas(layout: Layout, options: Options) -> int:
-    """On this node."""
+    """Return how many replicas this node has."""
     return 1 if options.replica == "node" else layout.nproc
 
 
@@ -294,7 +297,7 @@ class _Team:
     needed: bool = False  # none trains without this node, which runs the only coordinator
 
     def start_workers(self) -> None:
-        """Start all of this node."""
+        """Start all workers of this node."""
         variables = {} if self.meeting is None else self.meeting.again()
         for child in self.workers:
             child.environ = {**child.environ, **variables}
@@ -302,7 +305,7 @@ class _Team:
             self.start(child)
 
     def start(self, child: _Child) -> None:
-        """Start it now."""
+        """Start a process now."""
         child.due = None
         if child.notes is not None:
             child.notes.unlink(missing_ok=True)
@@ -378,7 +381,7 @@ class _Team:
         _log.warning("%s lost (%s), starting it again", process.name, process.how_it_ended())
 
     def _worker_ended(self, process: Process) -> int | None:
-        """The exit code if training cannot go on, else None."""
+        """Handle the end of a worker; return the exit code if training cannot go on, else None."""
         child = next((child for child in self.workers if child.process is process), None)
         if child is None:
             return None  # of a replica that was lost: all processes of the node were ended
@@ -398,7 +401,7 @@ class _Team:
     def _node_lost(self, process: Process) -> int | None:
         """Handle the end of a process of a node that is one replica: its others cannot go on.
 
-        The exit code if training cannot go on, else None.
+        Return the exit code if training cannot go on, else None.
         """
         processes = [child.process for child in self.workers if child.process is not None]
         first = first_failure(processes) or process
@@ -411,7 +414,7 @@ class _Team:
     def _start_again(
         self, child: _Child, restarts: int, diagnosed: Failure, how: str
     ) -> int | None:
-        """Schedule a restart. The exit code if training cannot go on, else None."""
+        """Schedule a restart; return the exit code if training cannot go on, else None."""
         if self._gives_up(diagnosed.own_exit_code, restarts):
             return failure.report(diagnosed, self.environ) or exit_codes.FAILED
         if diagnosed.own_exit_code == exit_codes.DONE:

@@ -53,7 +53,7 @@ def settings(layout: Layout, options: Options) -> dict[str, str]:
 
 
 def max_restarts(layout: Layout, options: Options) -> int:
-    """That of the command line, else of the launcher, else some where recovery was requested."""
+    """Return the limit of the command line, else of the launcher, else the recovery's default."""
     if options.max_restarts is not None:
         return options.max_restarts
     if layout.placement.max_restarts is not None:
@@ -62,7 +62,7 @@ def max_restarts(layout: Layout, options: Options) -> int:
 
 
 def watch(places: Sequence[tuple[str, int]], timeout: float, events: Events) -> None:
-    """Wait in the background for the master, at one of these, while the processes import torch."""
+    """Wait in the background until one of `places` answers; put Failed on `events` if none does."""
 
     def wait() -> None:
         try:
@@ -74,7 +74,7 @@ def watch(places: Sequence[tuple[str, int]], timeout: float, events: Events) -> 
 
 
 def node_of(placement: Placement) -> Node:
-    """This node, as failures name it."""
+    """Return this node as failures name it."""
     return Node(rank=placement.node_rank, name=placement.node)
 
 

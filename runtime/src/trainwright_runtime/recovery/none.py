@@ -30,10 +30,10 @@ _log = logging.getLogger(__name__)
 
 
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
-    """Train to the end; the exit code is that of the first process that failed, or 0."""
+    """Train to the end; return the exit code of the first process that failed, or 0."""
     events = Events()
-    where = layout.placement
-    port = where.master_port or free_port()
+    placement = layout.placement
+    port = placement.master_port or free_port()
     with signals_to(events):
         processes = [
             Process(
@@ -44,7 +44,7 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
                     "RANK": str(rank),
                     "WORLD_SIZE": str(layout.world_size),
                     **_group(layout, rank),
-                    "MASTER_ADDR": where.master_addr,
+                    "MASTER_ADDR": placement.master_addr,
                     "MASTER_PORT": str(port),
                 },
                 label={"rank": rank},
@@ -53,11 +53,13 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
             )
             for local_rank, rank in enumerate(layout.ranks())
         ]
-        if not where.hosts:
-            node_processes.watch([(where.master_addr, port)], options.rendezvous_timeout, events)
+        if not placement.hosts:
+            node_processes.watch(
+                [(placement.master_addr, port)], options.rendezvous_timeout, events
+            )
         return _supervise(
             processes,
-            _Context(node_processes.node_of(where), options.grace_period, environ),
+            _Context(node_processes.node_of(placement), options.grace_period, environ),
             events,
         )
 

@@ -79,7 +79,10 @@ _FAREWELL = 5.0  # seconds for the other nodes to read that training is over
 
 
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
-    """Train to the end, starting again after failures up to --max-restarts times."""
+    """Train to the end, restarting up to --max-restarts times; return the exit code.
+
+    Raise Unreachable if the nodes cannot meet.
+    """
     # By default workers meet in one store of the rendezvous, and a restarted worker finds the
     # addresses of the attempt before: it hangs in init_process_group or in DDP's constructor.
     # https://github.com/pytorch/pytorch/issues/135712
@@ -89,9 +92,9 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
         return _train(layout, options, environ, rendezvous)
     # Raised by the stores through which nodes exchange values once all have met: torch's, ours.
     except (RendezvousError, DistError, ConnectionError, TimeoutError) as error:
-        where = layout.placement
+        placement = layout.placement
         raise errors.Unreachable(
-            f"the nodes could not meet at {where.master_addr}:{where.master_port}: "
+            f"the nodes could not meet at {placement.master_addr}:{placement.master_port}: "
             f"{type(error).__name__}: {error}"
         ) from error
 
@@ -138,7 +141,7 @@ class Agent(SimpleElasticAgent):
         self._processes: list[Process] = []
 
     def stopped_by(self, number: int) -> int:
-        """The exit code after a signal, once all processes have ended."""
+        """Return the exit code after a signal, once all processes have ended."""
         return node_processes.exit_code_after(self._processes, number, self._options.grace_period)
 
     def _start_workers(self, worker_group: WorkerGroup) -> dict[int, int]:
@@ -307,38 +310,38 @@ class OneNode(RendezvousHandler):
 
 
 def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
-    where = layout.placement
+    placement = layout.placement
     if layout.nodes.high == 1:
-        return StorePerAttempt(OneNode(), where.master_addr)
-    port = where.master_port or free_port()
+        return StorePerAttempt(OneNode(), placement.master_addr)
+    port = placement.master_port or free_port()
     settings = {
         "join_timeout": f"{max(1, options.rendezvous_timeout):.0f}",
         "last_call_timeout": _LAST_CALL,
-        **(where.rendezvous or {}),
+        **(placement.rendezvous or {}),
     }
     # Rank 0 is found by its pod's name, which its Service has too. torch would take the fully
     # qualified name: https://github.com/pytorch/pytorch/issues/150532
-    address = where.master_addr if is_loopback(where.master_addr) else where.node
+    address = placement.master_addr if is_loopback(placement.master_addr) else placement.node
     parameters = RendezvousParameters(
         backend="c10d",
-        endpoint=f"{_bracketed(where.master_addr)}:{port}",
+        endpoint=f"{_bracketed(placement.master_addr)}:{port}",
         run_id=Identity.of(os.environ).name,
         min_nodes=layout.nodes.low,
         max_nodes=layout.nodes.high,
         local_addr=address,
         **settings,
     )
-    door = _opened(where, port)
+    door = _opened(placement, port)
     if door is None:
-        wait_for(where.master_addr, port, options.rendezvous_timeout)
+        wait_for(placement.master_addr, port, options.rendezvous_timeout)
     meet = partial(_met, parameters.endpoint, options.rendezvous_timeout)
     # Two connections: waiting for a value must not delay signs of life.
     meetings = (meet("rounds"), meet("values"))
     backend = C10dRendezvousBackend(meetings[0], parameters.run_id)
     rounds = create_handler(meetings[1], backend, parameters)
-    if where.node_rank is not None:
-        address = where.master_addr
-    return StorePerAttempt(rounds, address, where.node_rank, meetings=meetings, door=door)
+    if placement.node_rank is not None:
+        address = placement.master_addr
+    return StorePerAttempt(rounds, address, placement.node_rank, meetings=meetings, door=door)
 
 
 def _opened(where: Placement, port: int) -> Door | None:

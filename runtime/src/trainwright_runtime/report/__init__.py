@@ -23,7 +23,7 @@ _FORMATS = (".png", ".html")
 
 
 def main(argv: Sequence[str]) -> int:
-    """The command `report`. Returns its exit code: 2 when something cannot be read or written."""
+    """Run the command `report`; return its exit code, 2 if a file cannot be read or written."""
     options = _parser().parse_args(argv)
     try:
         job = Job(

@@ -12,7 +12,7 @@ SCHEMA = "https://trainwright.io/schemas/v1alpha1/run-goodput.schema.json"
 
 
 def data(job: Job) -> dict[str, object]:
-    """The same as data, for programs."""
+    """Return the report of a job as data, for programs."""
     parts = job.split
     stalls = [stall for worker in job.workers for stall in worker.stalls]
     return {

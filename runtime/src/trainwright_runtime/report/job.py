@@ -61,12 +61,12 @@ class Attempt:
 
     @property
     def failure(self) -> Event | None:
-        """Where this process was the first of its node that failed."""
+        """The failure of this process, if it was the first of its node to fail."""
         return next((r for r in self.records if isinstance(r, Event) and r.name == "failure"), None)
 
     @property
     def steps(self) -> tuple[int, int] | None:
-        """The numbers of its first and its last step."""
+        """The numbers of its first and its last step, or None without steps."""
         steps = [record for record in self.records if isinstance(record, Steps)]
         return (steps[0].first, steps[-1].step) if steps else None
 
@@ -121,7 +121,7 @@ class Worker:
 
     @property
     def stalls(self) -> Iterator[float]:
-        """How long each checkpoint held training up, in seconds."""
+        """Seconds for which each checkpoint held training up."""
         for event in self.events:
             if event.name == "checkpoint":
                 yield event.number("stall")
@@ -174,7 +174,7 @@ def load(path: Path) -> Worker:
 
 
 def load_all(paths: Sequence[Path]) -> tuple[Worker, ...]:
-    """The workers of several files and folders. ReportError names everything that is wrong."""
+    """Return the workers of several files and folders. Raise ReportError for all that is wrong."""
     workers, errors = [], []
     for path in paths:
         try:
@@ -209,7 +209,7 @@ def _scalar(value: object) -> Scalar:
 
 
 def visible(text: str) -> str:
-    """Text with control characters, direction marks and halves of surrogate pairs spelled out."""
+    """Return text with control characters, direction marks and lone surrogates spelled out."""
     return "".join(
         ascii(letter)[1:-1] if unicodedata.category(letter) in _INVISIBLE else letter
         for letter in text
@@ -244,7 +244,7 @@ class Job:
 
     @cached_property
     def failures(self) -> tuple[tuple[str, Event], ...]:
-        """Which worker failed first, each time, in order."""
+        """Each first failure of a node, by time, with the name of its worker."""
         failures = [
             (worker.name, event)
             for worker in self.workers
@@ -273,7 +273,7 @@ class Job:
 
     @cached_property
     def events(self) -> Mapping[str, Sequence[float]]:
-        """When events of each name happened."""
+        """The times of the events of each name, in seconds after `begin`."""
         times: dict[str, list[float]] = {name: [] for name in EVENTS}
         for event in chain.from_iterable(worker.events for worker in self.workers):
             times.setdefault(event.name, []).append(event.time - self.begin)

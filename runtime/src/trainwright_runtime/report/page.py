@@ -36,9 +36,9 @@ _MEANING = {
 
 
 def html(job: Job, command: str) -> str:
-    """The page, the same bytes for the same files; `command` prints the same as data.
+    """Return the page, the same bytes for the same files; `command` prints the same as data.
 
-    ReportError without the extra `report`.
+    Raise ReportError without the extra `report`.
     """
     try:
         from jinja2 import Environment, StrictUndefined

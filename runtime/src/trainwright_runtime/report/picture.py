@@ -38,7 +38,10 @@ _UNITS = ((1.0, "s", 300.0), (60.0, "min", 10_800.0), (3600.0, "h", math.inf))
 
 
 def png(job: Job, dpi: int = 100) -> bytes:
-    """Draw throughput, world size and events above each other: 1200 by 750 pixels at 100 dpi."""
+    """Return a picture of throughput, world size, events and the split of time, as PNG.
+
+    It has 1200 by 750 pixels at 100 dpi. Raise ReportError without the extra `report`.
+    """
     try:
         from matplotlib import rc_context
     except ImportError as error:

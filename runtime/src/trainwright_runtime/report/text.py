@@ -65,7 +65,7 @@ def summary(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _goodput(job: Job) -> Iterator[tuple[str, str]]:
-    """The parts of the time of all workers that took any, and the ratios of the field."""
+    """Yield the parts of all workers' time that took any, and the usual ratios."""
     parts = job.split
     for name in PARTS:
         seconds = getattr(parts, name)
@@ -89,7 +89,7 @@ def rate(samples: int, seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Two units at most, three digits at most."""
+    """Return a duration as text, in two units or three digits at most."""
     if seconds < 0.9995:
         return f"{round(max(seconds, 0.0) * 1000, 3):.3g} ms"  # less is an error of rounding
     if seconds < 60:

@@ -25,7 +25,7 @@ Kind = tuple[str, str]  # the name and the particulars, which events of a row sh
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """An event, and whose."""
+    """An event of a worker."""
 
     worker: str
     event: Event
@@ -44,7 +44,7 @@ class Row:
 
 
 def timeline(job: Job) -> Iterator[Row]:
-    """The rows, by time."""
+    """Yield the rows, by time."""
     happened = sorted(
         (Happened(worker.name, event) for worker in job.workers for event in worker.events),
         # A kill is shown at the last that was written.
