@@ -51,7 +51,7 @@ def _as_it_is(_: Mapping[str, Data]) -> int | None:
     return None
 
 
-def _nothing(_: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:
+def _nothing(_: Mapping[str, Data]) -> tuple[()]:
     return ()
 
 
@@ -59,8 +59,8 @@ def _nothing(_: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:
 class Status:
     """How to read the status of the objects of one kind.
 
-    `state_of` is pure: it turns an object, as the API server returns it, into a state. `waits` says
-    in words what the operator's own init containers wait for. `size` is how many pods an elastic
+    `state_of` is pure: it turns an object, as the API server returns it, into a state. `waits` has
+    words for what the operator's own init containers wait for. `size` is how many pods an elastic
     object has been given, None if that is what its spec asks for. `makes` are the objects between
     this one and its pods, by kind and name: their warnings count as its own. `pod_labels` are what
     its pods have besides the label with its name, as labels and values.
