@@ -51,7 +51,7 @@ OWNERS: Mapping[GroupKind, Kind] = {
 class _Targets(Mapping[str, Target]):
     """The targets that a job can be rendered to, by name. Each is imported on first access.
 
-    A job that was adopted as it is has a target, too, which is in no list.
+    A job that was adopted as it is also has a target, which is not listed.
     """
 
     def __getitem__(self, name: str) -> Target:
@@ -71,7 +71,7 @@ TARGETS: Mapping[str, Target] = _Targets()
 
 
 def trains(manifest: Manifest) -> Kind | None:
-    """The kind of an object that may be a run, in the version that it is written in."""
+    """Return the kind of an object that may be a run, in its own API version, or None."""
     served = SERVED.get(manifest.group_kind)
     other = OTHERS.get(manifest.group_kind)
     return served or (other and replace(other, api_version=manifest.api_version))

@@ -13,7 +13,7 @@ from trainwright.objects.pods import code
 
 
 def left_to_flavor(job: Job, environment: Environment) -> tuple[str, ...]:
-    """The fields of its pods that only the ResourceFlavor of its queue decides."""
+    """Return the fields of a job's pods that only the ResourceFlavor of its queue decides."""
     return NAMED[job.target].left_to_flavor if queueing.in_kueue(job, environment) else ()
 
 
@@ -28,7 +28,7 @@ def attempts(job: Job, environment: Environment) -> int:
 
 
 def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
-    """Everything the job asks for that its target cannot express."""
+    """Yield everything the job asks for that its target cannot express."""
     target = TARGETS[job.target]
     if job.elastic and not target.elastic:
         able = _one_of(environment, (t.name for t in TARGETS.values() if t.elastic))
@@ -87,7 +87,7 @@ def apart_from_code(problems: Iterable[Unsupported], job: Job) -> Iterator[Unsup
 
 
 def _resized(target: Target) -> str:
-    """How the platform changes the number of nodes, of a target where Trainwright does not."""
+    """Return which platform feature could change a target's number of nodes; "" if none can."""
     row = target.resizing
     if row is None:
         return ""

@@ -18,7 +18,7 @@ def reserved_env(
     names: frozenset[str],
     sets: Callable[[Subject], bool] = lambda _: True,
 ) -> Rule:
-    """The rule for kinds whose operator sets these variables; elsewhere the manifest has to."""
+    """Return the rule for kinds whose operator sets these variables, where `sets` holds."""
 
     @warning("TW111", kinds=kinds, about=(*names, "PET_"), spec=Pointer("/env"), per_pod=True)
     def reserved_variable(subject: Subject) -> Iterator[Hit]:

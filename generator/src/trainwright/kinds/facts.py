@@ -38,7 +38,7 @@ def _pod_security(_: Job, environment: Environment) -> Data:
 
 
 def _unless_flavored(fact: Fact) -> Fact:
-    """The fact where no ResourceFlavor places the pods instead of the pool."""
+    """Return the fact, but with the value None where a ResourceFlavor places the pods."""
     return Fact(
         fact.path,
         lambda job, place: None if queueing.in_kueue(job, place) else fact.value(job, place),

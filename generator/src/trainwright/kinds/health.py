@@ -40,7 +40,7 @@ def script(module: str) -> str:
 
 
 def holds(conditions: str, *types: str) -> str:
-    """CEL: whether a condition of one of these types is true in a list of conditions."""
+    """Return CEL: whether a condition of one of these types is true in a list of conditions."""
     listed = ", ".join(f"'{kind}'" for kind in types)
     return (
         f"has({conditions}) && {conditions}.exists(c, c.type in [{listed}] && c.status == 'True')"
@@ -48,7 +48,7 @@ def holds(conditions: str, *types: str) -> str:
 
 
 def unseen(*fields: str) -> str:
-    """CEL: whether no operator has written any of these fields of the status.
+    """Return CEL: whether no operator has written any of these fields of the status.
 
     The variables of an expression are the object's own fields, so that any use of `status` is an
     error if the object has none: https://github.com/fluxcd/pkg/blob/main/runtime/cel. Whether

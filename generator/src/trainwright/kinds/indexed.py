@@ -31,7 +31,7 @@ NUMBERED_PODS = f"-{ROLE}-0-"
 
 
 def first_pod(name: str) -> str:
-    """Where the pods of a JobSet find rank 0: <jobset>-<job>-<job index>-<pod index>.<service>."""
+    """Return rank 0's address in a JobSet: <jobset>-<job>-<job index>-<pod index>.<service>."""
     return f"{name}{NUMBERED_PODS}0.{name}"
 
 
@@ -42,7 +42,7 @@ def hosts(role: Job, name: str) -> tuple[str, ...]:
 
 
 def serving(role: Job, environment: Environment) -> dict[str, Data]:
-    """The values of a role, whose Job starts single containers again.
+    """Return the values of a role, whose Job starts single containers again.
 
     JobSet starts what depends on it once all its pods are ready.
     """
@@ -127,13 +127,13 @@ def variables(job: Job, address: str) -> dict[str, Data]:
 
 
 def single_pod_env(job: Job) -> dict[str, str]:
-    """The same for the only pod there is, as plain values."""
+    """Return the variables of `variables` as plain values, for a run of a single pod."""
     entries = variables(job, "127.0.0.1")
     return {**entries["env"], **dict.fromkeys(entries["fieldEnv"], "0")}
 
 
 def _for_any_command(job: Job, address: str) -> dict[str, str]:
-    """torchrun's options as variables, for a command that may be torchrun."""
+    """Return torchrun's options as variables, for a command that may be torchrun."""
     return {
         **UNBUFFERED,
         "PET_MASTER_ADDR": address,
@@ -144,7 +144,7 @@ def _for_any_command(job: Job, address: str) -> dict[str, str]:
 
 
 def command(job: Job, address: str) -> list[str]:
-    """The command, with a static rendezvous for torchrun.
+    """Return the command, with a static rendezvous for torchrun.
 
     With c10d a node finds out by comparing names whether it hosts the store, and a pod's short
     name and its address in the service differ: https://github.com/pytorch/pytorch/issues/73380
@@ -162,7 +162,10 @@ def command(job: Job, address: str) -> list[str]:
 
 
 def run_policy(job: Job, environment: Environment, backoff_limit: int) -> dict[str, Data]:
-    """The chart's run policy. There is no TTL: it deletes the object, and GitOps trains again."""
+    """Return the chart's run policy.
+
+    A TTL would delete the object, and GitOps would train again.
+    """
     policy: dict[str, Data] = {"backoffLimit": backoff_limit}
     if job.max_duration is not None:
         policy["activeDeadlineSeconds"] = job.max_duration

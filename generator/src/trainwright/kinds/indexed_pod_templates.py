@@ -12,7 +12,7 @@ BACKOFF_LIMIT = 6  # the default of batch/v1
 
 
 def completions(job: Mapping[str, Data]) -> int:
-    """How many pods a Job has at a time, by its specification."""
+    """Return how many pods a Job has by its specification."""
     return integer(job.get("completions")) or integer(job.get("parallelism")) or 1
 
 
@@ -41,7 +41,7 @@ class ReplicatedJob:
 
 
 def replicated_jobs(job_set: Mapping[str, Data], pointer: str) -> Iterator[ReplicatedJob]:
-    """The Jobs of a JobSet's specification, which a TrainingRuntime contains too."""
+    """Yield the Jobs of a JobSet's specification, which a TrainingRuntime contains too."""
     restarts = amount(dig(job_set, "failurePolicy", "maxRestarts"), 0)
     policies = mappings(job_set.get("volumeClaimPolicies"))
     claims = [claim for policy in policies for claim in mappings(policy.get("templates"))]
@@ -61,5 +61,5 @@ def replicated_jobs(job_set: Mapping[str, Data], pointer: str) -> Iterator[Repli
 
 
 def replicated(job_set: Mapping[str, Data], pointer: str) -> Iterator[PodTemplate]:
-    """Their pods."""
+    """Return the pod templates of these Jobs."""
     return (job.template for job in replicated_jobs(job_set, pointer))

@@ -24,7 +24,7 @@ from trainwright.rule_model.subject import Hit, Subject
 class BatchJob:
     """The spec of a Job, its pointer in the object, and its pod template.
 
-    `owner` is the name of the object that holds it; `alone` says that this is the Job itself.
+    `owner` is the name of the object that holds it; `alone` means that the object is this Job.
     """
 
     pointer: str
@@ -45,13 +45,13 @@ Jobs = Callable[[Subject], Iterable[BatchJob]]
 
 
 def jobs_of(job_set: Mapping[str, Data], above: str, owner: str) -> Iterator[BatchJob]:
-    """The Jobs that are made of the specification of a set."""
+    """Yield the Jobs that are made of the specification of a set."""
     for job in replicated_jobs(job_set, above):
         yield BatchJob(job.pointer, job.name, job.spec, job.template, owner, job.replicas)
 
 
 def about_jobs(kinds: Kinds, jobs: Jobs) -> tuple[Rule, ...]:
-    """Return the parts of the rules about Jobs for these kinds, whatever makes the Jobs."""
+    """Return the parts of the rules about Jobs for these kinds."""
     return (
         error("TW304", kinds=kinds)(_each(jobs, invalid_job_restart_policy)),
         warning("TW305", kinds=kinds, spec=Pointer("/retries"))(
@@ -62,7 +62,7 @@ def about_jobs(kinds: Kinds, jobs: Jobs) -> tuple[Rule, ...]:
 
 
 def about_gangs(kinds: Kinds, jobs: Jobs) -> tuple[Rule, ...]:
-    """The parts of the rules about Jobs whose ranks no operator tells where rank 0 is."""
+    """Return the parts of the rules about Jobs whose ranks no operator tells where rank 0 is."""
     return (
         error("TW301", kinds=kinds, spec=Pointer("/nodes"))(_each(jobs, not_an_indexed_gang)),
         error("TW303", kinds=kinds, spec=Pointer("/name"))(_each(jobs, job_name_too_long)),
@@ -109,7 +109,7 @@ def _meets_others(container: Container) -> bool:
 
 
 def headless_service(kinds: Kinds, meet: Callable[[Subject], Iterable[Hit]]) -> Rule:
-    """The part of the rule for kinds whose ranks meet by the names of their pods."""
+    """Return the part of the rule for kinds whose ranks meet by the names of their pods."""
 
     @error("TW302", kinds=kinds)
     def missing_headless_service(subject: Subject) -> Iterable[Hit]:

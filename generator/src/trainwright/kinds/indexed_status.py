@@ -10,7 +10,7 @@ from trainwright.kinds.state import Phase, State, first, holding, status_of, sus
 
 
 def of_jobs(jobs: Sequence[Mapping[str, Data]] | None, *, restarts: int = 0) -> State:
-    """The phase that counts of child Jobs show, which are Jobs and not pods.
+    """Return the state that counts of child Jobs show, which count Jobs and not pods.
 
     A Job counts as ready once all its pods are.
     """
@@ -30,7 +30,7 @@ def of_jobs(jobs: Sequence[Mapping[str, Data]] | None, *, restarts: int = 0) -> 
 def by_conditions(body: Mapping[str, Data], counted: State, *, succeeded: str, waits: str) -> State:
     """Return the failed, succeeded or suspended state that the object shows, else the counted one.
 
-    `succeeded` is the condition of success; `waits` says why there are no counts yet, if so.
+    `succeeded` is the condition of success; `waits` is why there are no counts yet, if so.
     """
     held = holding(status_of(body).get("conditions"))
     over = first(held, (("Failed", Phase.FAILED), (succeeded, Phase.SUCCEEDED)), counted)

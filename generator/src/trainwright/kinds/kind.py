@@ -40,7 +40,7 @@ class Part(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An object that another one needs, and the pointer at which it is referred to."""
+    """An object that another one needs, and the pointer of the reference to it."""
 
     kind: GroupKind
     name: str

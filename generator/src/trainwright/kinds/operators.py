@@ -1,6 +1,6 @@
 """What operators make of rendered objects, written once: pods with their whole environment.
 
-Which operator makes pods of a kind is in `pods.py` of its folder.
+Which operator makes pods of a kind is in `operator.py` of its folder.
 """
 
 import base64
@@ -39,9 +39,10 @@ def find(manifests: tuple[Manifest, ...]) -> tuple[Operator, Manifest]:
 
 
 def workload(manifests: tuple[Manifest, ...], size: int | None = None) -> Workload:
-    """The pods that the cluster makes of a rendered job, and which of them decide its success.
+    """Return the pods that the cluster makes of a rendered job, and which of them decide success.
 
-    `size` is how many pods an elastic job is given; None: as many as it asks for.
+    `size` is how many pods an elastic job is given; None: as many as it asks for. Raise
+    ManifestError if no pods are made.
     """
     operator, manifest = find(manifests)
     made = operator.pods(manifest, manifests, size)
@@ -55,7 +56,7 @@ def workload(manifests: tuple[Manifest, ...], size: int | None = None) -> Worklo
 
 
 def _without_token(pod: Pod, accounts: Set[str]) -> Pod:
-    """Return the pod without a token if it says nothing about one and its account mounts none.
+    """Return the pod without a token if it does not mention one and its account mounts none.
 
     https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#opt-out-of-api-credential-automounting
     """
@@ -64,7 +65,7 @@ def _without_token(pod: Pod, accounts: Set[str]) -> Pod:
 
 
 def pods(manifests: tuple[Manifest, ...], size: int | None = None) -> Pods:
-    """The pods alone."""
+    """Return the pods of `workload` alone."""
     return workload(manifests, size).pods
 
 
@@ -81,7 +82,7 @@ def _files(config: Manifest) -> dict[str, str | bytes]:
 
 
 def _decoded(value: str) -> bytes:
-    """The bytes of a key; as they are written where that is not base64."""
+    """Return the bytes of a key, or the text's own bytes if it is not base64."""
     try:
         return base64.b64decode(value)
     except ValueError:

@@ -26,8 +26,9 @@ Patterns: TypeAlias = Mapping[str, "Patterns"]  # by key, `*` for any; what is p
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """A field of a pod that an API server drops: where the spec of the pod is in the object, and
-    where the field is in that.
+    """A field of a pod that an API server drops.
+
+    `pod` is where the pod's spec is in the object, and `field` where the field is in that spec.
     """
 
     pod: Pointer
@@ -57,7 +58,10 @@ def pruned(manifest: Manifest, version: str) -> Iterator[Pruned]:
 
 @cache
 def _definition(kind: Kind, name: str, version: str) -> tuple[tuple[Patterns, Patterns], ...]:
-    """Return where an object has pod specs, and the fields that these lack there."""
+    """Return where an object has pod specs, and the fields that a CRD's pods lack there.
+
+    Return () for a version that is newer than the table.
+    """
     by_version = _table(kind).get(name, {})
     versions = sorted(by_version, key=numbers)
     wanted = numbers(version or versions[-1]) if versions else ()

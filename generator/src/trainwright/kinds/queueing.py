@@ -47,7 +47,10 @@ def unschedulable(job: Job, environment: Environment) -> Iterator[Unsupported]:
 
 
 def suspend(job: Job, environment: Environment) -> dict[str, Data]:
-    """The run policy's `suspend`. Kueue owns it: in git it would evict a running job at a sync."""
+    """Return the run policy's `suspend`, or nothing in a queue: Kueue owns it there.
+
+    In git it would evict a running job at a sync.
+    """
     return {} if in_kueue(job, environment) else {"suspend": job.state == "suspended"}
 
 
@@ -97,7 +100,7 @@ _REPLACED = "the flavor's replace them in every attempt after the first, whose p
 
 
 def unplaceable(job: Job, left: Collection[str]) -> Iterator[Unsupported]:
-    """Refuses placement by the job itself, of the fields that are left to a ResourceFlavor."""
+    """Refuse placement by the job itself, of the fields that are left to a ResourceFlavor."""
     why = _AGAIN if "nodeSelector" in left else _REPLACED
     for path, what, value in (
         ("nodeSelector", "a node selector", job.node_selector),
@@ -118,7 +121,7 @@ _WRITTEN = tuple(f"kueue.x-k8s.io/{name}" for name in upstream("kueue/writes-pla
 
 
 def unlabelled(job: Job, environment: Environment) -> Iterator[Unsupported]:
-    """Refuses labels of pods that are Kueue's."""
+    """Refuse labels of pods that are Kueue's."""
     for label in _WRITTEN if in_kueue(job, environment) else ():
         for field, labels in (("labels", job.labels), ("podLabels", job.pod_labels)):
             if label in labels:
@@ -130,15 +133,15 @@ def unlabelled(job: Job, environment: Environment) -> Iterator[Unsupported]:
 
 
 def pod_groups(environment: Environment) -> tuple[GroupKind, ...]:
-    """The kind of the gangs that such targets render."""
+    """Return the kind of the gangs that such targets render, if any."""
     kind = _POD_GROUPS.get(environment.queueing)
     return (kind,) if kind else ()
 
 
 def pod_group(job: Job, environment: Environment, name: str) -> dict[str, Data]:
-    """Chart values of a gang for targets whose controller makes no PodGroup of its own.
+    """Return chart values of a gang for targets whose controller makes no PodGroup of its own.
 
-    The pods say which group they belong to: https://volcano.sh/en/docs/podgroup/ and
+    The pods name their group by an annotation or label: https://volcano.sh/en/docs/podgroup/ and
     https://github.com/kubernetes-sigs/scheduler-plugins/tree/master/pkg/coscheduling
     """
     if not gang_scheduler(job, environment):

@@ -18,7 +18,7 @@ from trainwright.findings import credentials
 
 
 class ImportingError(TrainwrightError):
-    """Something cannot be imported at all; the message says why."""
+    """Something cannot be imported at all; the message gives the reason."""
 
 
 class Loss(StrEnum):
@@ -51,7 +51,7 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotImported:
-    """A value that is not imported into the job spec: what it was, where it stands, and why.
+    """A value that is not imported into the job spec, with its field, position and reason.
 
     `value` is fit for people's eyes: nothing that looks like a credential is in it.
     """
@@ -98,7 +98,7 @@ class SourceObject(ObjectBody):
 class Read:
     """What a reader returns for an object: parts to import, values left out, objects not given.
 
-    `reasons` are why values of this object are left, before those of its kind.
+    `reasons` apply to values of this object, before the reasons of its kind.
     """
 
     parts: tuple[SourceObject, ...]

@@ -42,7 +42,7 @@ def _containers(spec: Mapping[str, Data], field: str, what: str) -> Iterator[str
 
 
 def roles(body: Mapping[str, Data]) -> tuple[Role, ...]:
-    """Every pod template of an object of any kind, in order."""
+    """Return the roles of every pod template of an object of any kind, in order."""
     return tuple(_roles(body, str(body.get("kind", "pods")), 1, (), Pointer()))
 
 
@@ -82,5 +82,5 @@ def _after(data: Mapping[str, Data]) -> Iterator[str]:
 
 
 def described(pod_roles: tuple[Role, ...]) -> str:
-    """Roles as a sentence has them."""
+    """Return roles as text for a sentence."""
     return "; ".join(map(str, pod_roles)) or "no pods"

@@ -56,12 +56,12 @@ _ROLE = re.compile(r"^/roles/[^/]+(?=/pods/)")
 
 
 def in_group(path: Pointer) -> Pointer:
-    """A value of a normal form by where it is in its group of pods, whichever that is."""
+    """Return a value's pointer in a normal form without its group of pods."""
     return Pointer(_ROLE.sub("", path))
 
 
 def given(job: Job, without: Collection[str] = ()) -> dict[Pointer, bool]:
-    """The fields that reach pods as they are written, and whether a job writes each of them."""
+    """Return for each field that reaches pods as it is written whether a job writes it."""
     return {
         Pointer.of(spelled(name)): getattr(job, name) not in (None, "", (), {})
         for name in GIVEN
@@ -96,7 +96,7 @@ def own_rendezvous(job: Job, why: str) -> Iterator[Unsupported]:
 
 
 def fixed_nodes(job: Job) -> Iterator[Unsupported]:
-    """Refuses launchers that have to know all nodes where these come and go."""
+    """Refuse launchers that have to know all nodes where these come and go."""
     if (
         job.elastic
         and job.launcher in ("accelerate", "deepspeed", "ray")

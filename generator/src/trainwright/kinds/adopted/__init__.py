@@ -1,7 +1,7 @@
-"""Adopted objects: runs that go on as the objects they were before their job, of any training kind.
+"""Adopted objects: runs that stay the objects they were before their job, of any training kind.
 
-No chart renders them, so no job can become one. Most of these kinds are not our own: all that is
-known of them is what it takes to find them in a cluster, and to suspend them.
+No chart renders them, so no job can become one. Most of these kinds are not our own, so there is
+only what finds them in a cluster and suspends them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from trainwright.objects.pods.template import PodTemplate
 
 
 def of_any_kind(manifest: Manifest, _around: Bundle) -> Iterator[PodTemplate]:
-    """Every pod template of an object, with how many pods are made of it."""
+    """Yield the pod templates of an object, each with how many pods are made of it."""
     for role in roles(manifest.body):
         at = role.pointer.removesuffix("/spec")
         yield PodTemplate(at, {"spec": role.spec}, role.name, role.pods)

@@ -19,7 +19,7 @@ _NONE = frozenset({"", "none", "void"})
 def accelerators(service: Mapping[str, Data]) -> dict[str, str]:
     """Return how many devices of each resource a service takes, as a number or `all`.
 
-    NVIDIA's runtime counts only where nothing else asks for devices: Docker selects it for those.
+    NVIDIA's runtime counts only if nothing else requests devices, as for Docker itself.
     """
     requested = dict(_reserved(service))
     for kind, devices in _of_cdi(service).items():

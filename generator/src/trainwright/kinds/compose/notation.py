@@ -15,7 +15,7 @@ _INTERPOLATION = re.compile(r"\$(?:\$|([A-Za-z_]\w*)|\{([A-Za-z_]\w*+)[^}]{0,500
 
 
 def plain(text: str) -> str:
-    """Text after Compose's own interpolation, as far as no shell is needed for it."""
+    """Return text after Compose's own interpolation, as far as no shell is needed for it."""
     return _INTERPOLATION.sub(lambda m: "$" if m.group() == "$$" else m.group(), text)
 
 
@@ -53,7 +53,7 @@ def word(value: Data) -> str:
 
 
 def pairs(written: Data) -> dict[str, str]:
-    """A mapping, or a list of NAME=VALUE, as labels have both."""
+    """Return the pairs of a mapping or a list of NAME=VALUE, such as labels."""
     if isinstance(written, Mapping):
         return {str(name): plain(word(value)) for name, value in written.items()}
     items = (str(item).partition("=") for item in sequence(written))
@@ -74,7 +74,7 @@ _STARTED = "service_started"
 
 
 def variables(written: Data) -> dict[str, Data]:
-    """A mapping, or a list of NAME=VALUE; without a value it comes from the shell."""
+    """Return variables from a mapping or a list of NAME=VALUE; None is a value from the shell."""
     if isinstance(written, Mapping):
         return {str(name): value for name, value in written.items()}
     parts = (str(item).partition("=") for item in sequence(written))

@@ -64,7 +64,7 @@ def _role(name: str, service: Mapping[str, Data]) -> str:
 
 
 def _index(name: str, service: Mapping[str, Data], index: int) -> int:
-    """The number of a container in its role, with which the name of such a service ends."""
+    """Return the number of a container in its role: the end of its service's name, else `index`."""
     role, number = _role(name, service), name.rpartition("-")[2]
     return int(number) if name == f"{role}-{number}" and number.isdecimal() else index
 
@@ -142,7 +142,7 @@ def _starts_image(service: Mapping[str, Data]) -> bool:
 
 
 def _host(service: Mapping[str, Data]) -> dict[str, Data]:
-    """The namespaces of the machine that a service shares, but for that of /dev/shm: `shm` is."""
+    """Return the namespaces of the machine that a service shares; for /dev/shm, `shm` decides."""
     keys = (("network_mode", "hostNetwork"), ("pid", "hostPID"))
     shared: dict[str, Data] = {f: True for key, f in keys if service.get(key) == "host"}
     aliases = _host_aliases(service.get("extra_hosts"))
@@ -174,7 +174,7 @@ def _container(service: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def _probes(service: Mapping[str, Data]) -> dict[str, Data]:
-    """The probes of a container that serves, as Kubernetes has them."""
+    """Return the probes of a container that serves, as Kubernetes has them."""
     check = mapping(service.get("healthcheck"))
     words = sequence(check.get("test"))
     command = ["sh", "-c", *words[1:]] if words[:1] == ["CMD-SHELL"] else list(words[1:])
@@ -198,7 +198,7 @@ _PULL_POLICIES = {"always": "Always", "missing": "IfNotPresent", "never": "Never
 
 
 def _security(service: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
-    """The security contexts that come nearest. Docker's own seccomp profile is its default."""
+    """Return the nearest security contexts. Docker's own seccomp profile is its default."""
     user, _, group = str(service.get("user", "")).partition(":")
     groups = sequence(service.get("group_add"))
     options = [str(option).replace("=", ":") for option in sequence(service.get("security_opt"))]
@@ -293,7 +293,7 @@ def _label(source: str) -> str:
 
 
 def _mode(written: Data) -> dict[str, int]:
-    """Permissions: a number, or octal digits as text."""
+    """Return permissions as a mode: from a number, or from octal digits as text."""
     if isinstance(written, str) and re.fullmatch("0?[0-7]{1,3}", written):
         return {"mode": int(written, 8)}
     return {"mode": written} if isinstance(written, int) else {}
@@ -309,7 +309,7 @@ def _configs(manifest: Manifest) -> dict[str, dict[str, str]]:
 
 
 def _source(file: Mapping[str, Data], volume: Mapping[str, Data], source: str) -> dict[str, Data]:
-    """The Kubernetes volume source that comes nearest."""
+    """Return the nearest Kubernetes volume source."""
     kind = volume.get("type", "volume")
     if kind == "bind":
         made = dig(volume, "bind", "create_host_path") is not False
@@ -328,7 +328,7 @@ def _source(file: Mapping[str, Data], volume: Mapping[str, Data], source: str) -
 
 
 def _bytes(written: Data) -> str:
-    """A size as a Kubernetes quantity: Docker counts in powers of 1024."""
+    """Return a size as a Kubernetes quantity: Docker counts in powers of 1024."""
     match = re.fullmatch(r"([\d.]*)\s*([a-z]*)", str(written).strip().lower())
     if match is None:
         return str(written)
@@ -365,7 +365,10 @@ def _restart(service: Mapping[str, Data]) -> Restart:
 
 
 def _seconds(service: Mapping[str, Data], field: str, default: str) -> int:
-    """A duration of a service or of its health check, in whole seconds: the kubelet has no less."""
+    """Return a duration of a service or of its health check in whole seconds, as the kubelet has.
+
+    Raise ManifestError for any other text.
+    """
     written = str(service.get(field, default))
     match = _DURATION.fullmatch(written)
     if not match or not written:

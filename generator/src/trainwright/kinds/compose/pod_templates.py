@@ -13,7 +13,7 @@ from trainwright.objects.pods.template import ROLE_LABEL, PodTemplate
 
 
 def _compose(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
-    """The services of a Compose file as the pods they would be."""
+    """Yield the services of a Compose file as the pods they would be."""
     for name, service in mapping(manifest.spec.get("services")).items():
         container, spec = _service(str(name), mapping(service))
         pod: dict[str, Data] = {**spec, "containers": [container]}
@@ -27,7 +27,7 @@ def _compose(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
 
 
 def _service(name: str, service: Mapping[str, Data]) -> tuple[dict[str, Data], dict[str, Data]]:
-    """A service as a container and the rest of its pod's spec."""
+    """Return a service as a container, and the rest of its pod's spec."""
     added, dropped = (list(sequence(service.get(f"cap_{w}"))) for w in ("add", "drop"))
     hardened = "no-new-privileges:true" in sequence(service.get("security_opt"))
     container: dict[str, Data] = {

@@ -52,7 +52,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
 
 
 def _serving(role: Job, environment: Environment) -> dict[str, Data]:
-    """The values of a role, each of whose pods is a service of its own: its GPUs are as well."""
+    """Return the values of a role, whose pods are services with GPUs of their own."""
     return {
         "nodes": role.nodes,
         "runPolicy": {"backoffLimit": role.retries, "suspend": role.state == "suspended"},
@@ -67,7 +67,7 @@ def _services(role: Job) -> tuple[str, ...]:
 
 
 def _resources(job: Job) -> dict[str, Data]:
-    """Docker counts whole and broken cores, not thousandths."""
+    """Return CPU amounts as decimal numbers of cores: Docker does not count in thousandths."""
     resources = job.resources
     amounts = {"requests": resources.requests["cpu"], "limits": resources.limits["cpu"]}
     cores = {kind: quantity.parse(cpu).normalize() for kind, cpu in amounts.items() if cpu}
@@ -75,7 +75,7 @@ def _resources(job: Job) -> dict[str, Data]:
 
 
 def as_object(body: Mapping[str, Data]) -> dict[str, Data]:
-    """Rules and schemas look at objects that have a kind and a name."""
+    """Return a Compose file as an object with kind and name, for rules and schemas."""
     name = body.get("name")
     return {
         "apiVersion": KIND.api_version,
@@ -135,7 +135,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
 
 
 def _unserved(job: Job) -> Iterator[Unsupported]:
-    """Refuses containers of a run with roles that have no name in its network."""
+    """Refuse containers of a run with roles that have no name in its network."""
     apart = {"hostNetwork": job.host_network, "network": job.network == "isolated"}
     for path in (path for path, value in apart.items() if value and job.roles):
         yield Unsupported(
@@ -294,7 +294,7 @@ def _unsupported_security(job: Job, environment: Environment) -> Iterator[Unsupp
 
 
 def _units(job: Job) -> Iterator[Unsupported]:
-    """64G is 64Gi to Docker."""
+    """Refuse sizes in powers of 1000: Docker would read 64G as 64Gi."""
     sizes = {
         Pointer("/resources/memory"): job.resources.memory,
         Pointer("/resources/requests/memory"): job.resources.request_memory,
@@ -313,7 +313,7 @@ def _units(job: Job) -> Iterator[Unsupported]:
 
 
 def _expansions(job: Job) -> Iterator[Unsupported]:
-    """Kubernetes replaces $(NAME) by a variable's value and $$ by $, and Docker does not."""
+    """Refuse $(NAME) and $$, which Kubernetes replaces and Docker does not."""
     words = [(Pointer("/entrypoint"), word) for word in job.entrypoint.argv]
     words += [
         (Pointer.of("env", name), value)

@@ -44,7 +44,7 @@ def _restarts(status: Mapping[str, Data]) -> int:
 
 
 def _jobs(body: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:
-    """The Jobs that make its pods."""
+    """Return the kind and name of the Jobs that make a JobSet's pods."""
     name = body["metadata"]["name"]
     return tuple(
         (_JOB, f"{name}-{job.name}-{index}")

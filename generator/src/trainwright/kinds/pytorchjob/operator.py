@@ -74,7 +74,7 @@ class _Job:
 
     @property
     def sizes(self) -> tuple[int, int] | None:
-        """The fewest and the most workers of an elastic job, where each defaults to the other."""
+        """The fewest and the most workers if elastic, each the other's default; else None."""
         if self.elastic is None:
             return None
         workers = self.replicas.get(_WORKER, 0)
@@ -117,7 +117,7 @@ def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Worklo
 
 
 def _gang(job: _Job) -> Gang | None:
-    """The group that the operator makes when it runs with a gang scheduler."""
+    """Return the group that the operator makes with a gang scheduler, or None without a policy."""
     scheduling_policy = mapping(job.policy.get("schedulingPolicy"))
     if not scheduling_policy:
         return None
@@ -218,7 +218,7 @@ def _of_elastic(job: _Job, policy: Mapping[str, Data]) -> Iterator[EnvVar]:
 
 
 def _wait_for_master(job: _Job) -> Container:
-    """Workers look the master's name up, 100 times in 200 seconds, and fail without it."""
+    """Return the init container of workers: it looks the master up 100 times, and else fails."""
     script = (
         f"err=1;for i in $(seq 100); do if nslookup {job.name}-master-0; then err=0 && break; fi;"
         "echo waiting for master; sleep 2; done; exit $err"

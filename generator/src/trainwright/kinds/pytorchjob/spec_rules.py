@@ -42,7 +42,7 @@ def elastic(subject: Subject) -> Mapping[str, Data] | None:
 
 
 def _workers(subject: Subject) -> int:
-    """How many workers there may be at most."""
+    """Return the maximum number of workers."""
     if not has(subject, "Worker"):
         return 0
     now = count(dig(replicas(subject), "Worker", "replicas"))
@@ -52,7 +52,7 @@ def _workers(subject: Subject) -> int:
 
 @once
 def trainer(template: PodTemplate) -> Container | None:
-    """The container that the operator looks at."""
+    """Return the container that the operator configures, or None if no name fits."""
     return next((each for each in template.trains if each.name == KIND.container), None)
 
 

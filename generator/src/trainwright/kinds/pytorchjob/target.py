@@ -59,7 +59,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
 
 
 def _meeting(job: Job, environment: Environment, name: str) -> Meeting:
-    """The master, or the first worker of an elastic job, where the rendezvous is."""
+    """Return where the rendezvous is: at the master, or at an elastic job's first worker."""
     first = f"{name}-worker-0" if job.elastic else f"{name}-master-0"
     return Meeting(first, str(PORT), Variable("RANK"))
 

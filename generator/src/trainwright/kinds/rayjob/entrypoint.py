@@ -99,7 +99,7 @@ def _in_double_quotes(word: str) -> str:
 
 
 def _apart(word: str) -> str:
-    """Return a word that list2cmdline leaves as it is but for double quotes, which it escapes."""
+    """Return a word that list2cmdline does not quote; it only escapes double quotes."""
     parts = re.findall(r"""["']|[^"']+""", word)
     return "".join(
         part if part == '"' else r"\'" if part == "'" else shlex.quote(part) for part in parts

@@ -50,7 +50,7 @@ def _unlike(spec: Mapping[str, Data]) -> str:
 
 
 def _pod(group: Mapping[str, Data]) -> Data:
-    """A group's pods with what Ray counts on, but for the names and ports of containers."""
+    """Return a group's pods with the counts that Ray uses, without container names and ports."""
     pod, params = mapping(dig(group, "template", "spec")), mapping(group.get("rayStartParams"))
     containers = mappings(pod.get("containers"))
     unnamed = [{k: v for k, v in c.items() if k not in ("name", "ports")} for c in containers]

@@ -82,7 +82,10 @@ def _pod(job: str, spec: Mapping[str, Data], template: PodTemplate, index: int, 
 
 
 def _container(job: str, spec: Mapping[str, Data], template: PodTemplate) -> Container:
-    """The container that the operator touches, containers[0] only."""
+    """Return the container that the operator changes, containers[0] only.
+
+    Raise ManifestError if it has no command that the agent could be put before.
+    """
     container = build.main_container(template)
     if spec.get("injectLattice") and not container.body.get("command"):
         raise ManifestError(f"TrainingJob {job}: injectLattice needs an explicit command")
@@ -90,7 +93,10 @@ def _container(job: str, spec: Mapping[str, Data], template: PodTemplate) -> Con
 
 
 def _for_the_agent(spec: Mapping[str, Data]) -> tuple[EnvVar, ...]:
-    """Appended to the container's own entries. The rendezvous is the operator's own setting."""
+    """Return what is appended to the container's own variables for the agent.
+
+    The rendezvous is the operator's own setting.
+    """
     operator = "setting of the Lattice operator"
     framework = str(spec.get("framework", "pytorch"))
     return (

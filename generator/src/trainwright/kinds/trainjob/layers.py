@@ -14,22 +14,22 @@ TRAINER = "trainer"
 
 
 def step_of(group: Mapping[str, Data]) -> str:
-    """Which step of the training a replicated Job of a runtime is: the trainer's gets the job's."""
+    """Return a replicated Job's step of the training, "" if none; a job sets the trainer's."""
     return text(dig(group, "template", "metadata", "labels", STEP))
 
 
 def job_set(runtime: Mapping[str, Data]) -> Mapping[str, Data]:
-    """The specification of the JobSet that a runtime's own makes."""
+    """Return the specification of the JobSet that a runtime makes."""
     return mapping(dig(runtime, "template", "spec"))
 
 
 def runtime_jobs(runtime: Manifest, pointer: str) -> Iterator[ReplicatedJob]:
-    """The replicated Jobs of a runtime."""
+    """Yield the replicated Jobs of a runtime."""
     return replicated_jobs(job_set(runtime.spec), pointer)
 
 
 def nodes_of(trainjob: Mapping[str, Data], runtime: Mapping[str, Data]) -> int:
-    """How many nodes train, by the specifications of both."""
+    """Return how many nodes train, by a TrainJob's specification, else by its runtime's."""
     return amount(dig(trainjob, "trainer", "numNodes"), 0) or amount(
         dig(runtime, "mlPolicy", "numNodes")
     )
@@ -50,7 +50,7 @@ _KEYS = {
 def patched(
     template: Mapping[str, Data], trainjob: Mapping[str, Data], job: str
 ) -> Mapping[str, Data]:
-    """The pod template of a replicated job with a TrainJob's patches of it."""
+    """Return the pod template of a replicated job with a TrainJob's patches of it."""
     for _, name, patch in patches(trainjob):
         if name in ("", job):
             template = _merged(template, patch)
@@ -58,7 +58,7 @@ def patched(
 
 
 def _merged(below: Mapping[str, Data], above: Mapping[str, Data]) -> dict[str, Data]:
-    """A strategic merge of two pod templates."""
+    """Return the strategic merge of two pod templates."""
     merged = dict(below)
     for key, value in above.items():
         if key in _KEYS and isinstance(value, list):
@@ -100,7 +100,7 @@ def upserted(entries: Iterable[Data], more: Iterable[Mapping[str, Data]]) -> lis
 
 
 def _is_old(trainjob: Mapping[str, Data]) -> bool:
-    """Whether it is of a Trainer before 2.2, by how it changes its pods."""
+    """Whether a TrainJob has the fields for pod overrides of a Trainer before 2.2."""
     return any(field in trainjob for field in ("podSpecOverrides", "podTemplateOverrides"))
 
 

@@ -26,12 +26,12 @@ _JOB_SET = "/spec/template/spec"
 
 
 def used_runtimes(around: Bundle) -> frozenset[tuple[GroupKind, str]]:
-    """Kind and name of every training runtime that a TrainJob here refers to."""
+    """Return kind and name of every training runtime that a TrainJob here refers to."""
     return frozenset(map(runtime_of, around.by_kind.get(KIND.group_kind, ())))
 
 
 def _runtime(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
-    """The pods of a runtime, unless a job here uses it: they are then looked at as its own."""
+    """Yield the pods of a runtime, unless a job here uses it: they then count as that job's own."""
     if (manifest.group_kind, manifest.name) not in around.derived(used_runtimes):
         yield from (job.template for job in runtime_jobs(manifest, _JOB_SET))
 
@@ -66,13 +66,13 @@ def _trainjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
 
 
 def _processes(runtime: Manifest | None) -> str:
-    """Return the PET_NPROC_PER_NODE that Trainer sets by the runtime, unless the job says it."""
+    """Return the PET_NPROC_PER_NODE that Trainer sets by the runtime, unless the job sets it."""
     torch = dig(runtime.spec, "mlPolicy", "torch") if runtime else None
     return "" if torch is None else str(mapping(torch).get("numProcPerNode", "auto"))
 
 
 def _runtime_pods(runtime: Manifest | None) -> Iterator[tuple[str, PodTemplate]]:
-    """The pods of a runtime, each with the step of the training that its group is."""
+    """Yield the pods of a runtime, each with the step of the training that its group is."""
     if runtime is None:
         yield TRAINER, PodTemplate("", {"spec": {"containers": [{"name": _NODE}]}})
     else:

@@ -11,7 +11,7 @@ from trainwright.kinds.kind import Reference
 
 
 def runtime_of(trainjob: Manifest) -> tuple[GroupKind, str]:
-    """Kind and name of the runtime that a TrainJob refers to, defaults filled in."""
+    """Return kind and name of the runtime that a TrainJob refers to, defaults filled in."""
     reference = mapping(trainjob.spec.get("runtimeRef"))
     given = CLUSTERTRAININGRUNTIME
     group = text(reference.get("apiGroup")) or given.group
@@ -20,7 +20,7 @@ def runtime_of(trainjob: Manifest) -> tuple[GroupKind, str]:
 
 
 def references(trainjob: Manifest) -> tuple[Reference, ...]:
-    """The runtime, without which there are no pods."""
+    """Return the reference to the runtime, without which there are no pods."""
     return (Reference(*runtime_of(trainjob), "/spec/runtimeRef"),)
 
 

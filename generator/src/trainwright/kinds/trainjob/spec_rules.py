@@ -80,7 +80,7 @@ def num_proc_per_node_not_number(subject: Subject) -> Iterator[Hit]:
 
 
 def runtime(subject: Subject) -> Manifest | None:
-    """The runtime that a TrainJob refers to, if it is among the objects."""
+    """Return the runtime that a TrainJob refers to, or None if it is not among the objects."""
     return subject.around.named(*runtime_of(subject.manifest), subject.manifest.namespace)
 
 

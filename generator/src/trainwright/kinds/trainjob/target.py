@@ -32,7 +32,7 @@ _DEPENDENCIES = upstream("trainer/several-dependencies")
 
 
 def _minor(job: Job, environment: Environment) -> int:
-    """The y of Kubeflow Trainer 2.y."""
+    """Return the y of Kubeflow Trainer 2.y."""
     return int(environment.targets[job.target].version.split(".")[1])
 
 
@@ -50,7 +50,7 @@ def _companions(environment: Environment) -> tuple[GroupKind, ...]:
 
 
 def _lent(job: Job, environment: Environment) -> bool:
-    """Whether the pods are those of a runtime in the cluster, not of the run's own."""
+    """Whether the pods come from a runtime of the environment, and not of the run's own."""
     return bool(_runtime(job, environment))
 
 
@@ -177,7 +177,7 @@ def _container_patches(job: Job) -> Iterator[tuple[Pointer, Mapping[str, Data]]]
 
 
 def _removals(patch: Data, at: Pointer) -> Iterator[tuple[Pointer, str]]:
-    """Where a patch removes or replaces something, and which of the two."""
+    """Yield where a patch removes or replaces something, and which of the two."""
     for key, value in patch.items() if isinstance(patch, dict) else ():
         if value is None or key == DIRECTIVE:
             yield at / key, "remove" if value is None else str(value)
