@@ -47,7 +47,7 @@ class Bundle(tuple[Manifest, ...]):
         return cast(Value, self._derived[compute])
 
     def named(self, kind: GroupKind, name: str, namespace: str = "") -> Manifest | None:
-        """The object of a kind and name; a namespace left out on either side agrees with any."""
+        """Return the object of a kind and name, or None; an empty namespace agrees with any."""
         return next(self._named(kind, name, namespace), None)
 
     def _named(self, kind: GroupKind, name: str, namespace: str) -> Iterator[Manifest]:

@@ -42,7 +42,7 @@ def deletion(
 
 
 def pruning(run: str, environment: Environment | None) -> str:
-    """The command that has Flux prune a run whose job has left git; empty where none is needed.
+    """Return the command that has Flux prune a run whose job has left git, or "" if none is needed.
 
     The Kustomization of such a job leaves git as well. In the cluster it stays, and fails for want
     of its path, by which nothing is pruned; its own deletion is what prunes.
@@ -63,7 +63,7 @@ def applied_by_job(environment: Environment) -> bool:
 
 
 def confirmation(run: str, environment: Environment | None) -> str:
-    """The command that confirms the deletion of a run; empty where no engine waits for that."""
+    """Return the command that confirms the deletion of a run, or "" if no engine waits for that."""
     if environment is None or environment.gitops.engine != "argocd":
         return ""
     return f"argocd app confirm-deletion {application_name(environment, _MARK.sub('', run))}"

@@ -31,7 +31,7 @@ class Form:
     longest: int
 
     def problem(self, name: str) -> str:
-        """Why a text is not of this form; empty when it is."""
+        """Return why a text is not of this form, or "" if it is."""
         over = len(name) - self.longest
         if over <= 0 and self.pattern.fullmatch(name):
             return ""

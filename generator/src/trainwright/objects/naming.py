@@ -9,7 +9,7 @@ LABEL = 63  # an ApplicationSet's name becomes a label of its Applications
 
 
 def bounded(name: str, limit: int = LABEL) -> str:
-    """The name, or its beginning and eight digits of its hash where it is too long."""
+    """Return the name, or its beginning and eight digits of its hash if it is too long."""
     if len(name) <= limit:
         return name
     return f"{name[: limit - 9].rstrip('-.')}-{digest(name.encode())[:8]}"
@@ -21,16 +21,16 @@ def wiring(environment: Environment) -> str:
 
 
 def application_name(environment: Environment, job: str) -> str:
-    """The name of the Application that applies a job."""
+    """Return the name of the Application that applies a job."""
     name = wiring(environment)
     return f"{name}-{job}" if environment.gitops.applications == "job" else name
 
 
 def kustomization(environment: Environment, job: str) -> str:
-    """The name of the Kustomization of Flux that applies a job."""
+    """Return the name of the Kustomization of Flux that applies a job."""
     return bounded(f"{wiring(environment)}-{job}")
 
 
 def release(environment: Environment, run: str) -> str:
-    """The name of a run's HelmRelease."""
+    """Return the name of a run's HelmRelease."""
     return bounded(f"{wiring(environment)}-{run}")

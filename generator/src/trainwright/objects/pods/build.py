@@ -147,7 +147,7 @@ def _beyond_numbers(container: Container) -> Iterator[tuple[str, Data]]:
 
 
 def deadline(policy: Mapping[str, Data], *, attempt: bool = False) -> Deadline | None:
-    """The deadline of a spec or a run policy, which all operators call alike."""
+    """Return the deadline of a spec or a run policy, which all operators spell alike, or None."""
     seconds = integer(policy.get("activeDeadlineSeconds"))
     return None if seconds is None else Deadline(seconds=seconds, attempt=attempt)
 
@@ -165,7 +165,7 @@ def variables(container: Container, fields: Mapping[str, str]) -> tuple[EnvVar, 
 def variables_with(
     declared: Sequence[EnvVar], container: Container, fields: Mapping[str, str]
 ) -> tuple[EnvVar, ...]:
-    """Return a container's env with downward-API values from `fields`, others as in `known`."""
+    """Return a container's env: `declared`, with the downward-API values in `fields` replaced."""
     replaced = list(declared)
     for at, variable in enumerate(declared):
         if variable.origin and _field(variable) in fields:
@@ -242,7 +242,7 @@ def _mounts(template: PodTemplate, container: Container) -> Iterator[Mount]:
 
 
 def _resources(container: Container) -> dict[str, dict[str, str]]:
-    """Requests and limits; the API server fills requests in from limits."""
+    """Return requests and limits; the API server fills requests in from limits."""
     limits, requests = texts(container.limits), texts(container.requests)
     both = {"requests": {**limits, **requests}, "limits": limits}
     return {kind: amounts for kind, amounts in both.items() if amounts}

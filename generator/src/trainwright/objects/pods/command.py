@@ -80,7 +80,7 @@ def command_line(
     options: tuple[str, ...] = (),
     place: MeetingPlace | None = None,
 ) -> list[str]:
-    """The container's command: the launcher and what it starts, without the job's flags.
+    """Return the container's command: the launcher and what it starts, without the job's flags.
 
     `rendezvous` are torchrun options for targets whose operator does not set PET_* itself,
     `options` those of our own entrypoint in addition to the ones that it always gets. `place` is
@@ -117,7 +117,7 @@ def command_line(
 
 
 def _endpoint(job: Job, place: MeetingPlace | None) -> Iterator[str]:
-    """Every backend but torchrun's own asks for an endpoint, and no operator sets it."""
+    """Yield the endpoint option for a backend but torchrun's own; no operator sets it."""
     options = {plain(name): value for name, value in job.launcher_options.items()}
     if (
         place
@@ -132,7 +132,10 @@ _OWN_KINDS = frozenset({"config-file", "use-deepspeed", "use-fsdp", "use-megatro
 
 
 def _accelerate(job: Job, place: MeetingPlace | None) -> Iterator[str]:
-    """https://huggingface.co/docs/accelerate/basic_tutorials/launch#multi-node-training"""
+    """Yield accelerate's options for nodes and processes.
+
+    https://huggingface.co/docs/accelerate/basic_tutorials/launch#multi-node-training
+    """
     world = job.nodes * job.procs_per_node
     options = {plain(name) for name, value in job.launcher_options.items() if value}
     yield f"--num_machines={job.nodes}"
@@ -237,8 +240,9 @@ def starts_runtime(job: Job) -> bool:
 
 
 def restart_policy(job: Job) -> str:
-    """Return the restart policy of a job's pods: ExitCode only for our entrypoint, whose exit code,
-    unlike that of other launchers, says whether a retry can help.
+    """Return the restart policy of a job's pods: ExitCode only for our entrypoint.
+
+    Unlike that of other launchers, its exit code shows whether a retry can help.
     """
     if job.retries == 0:
         return "Never"
@@ -247,7 +251,7 @@ def restart_policy(job: Job) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """The launcher of a program, its options, and where in argv the program's name stands.
+    """The launcher of a program, its options, and the index of the program's name in argv.
 
     `program` is None when the words do not show it: a shell line, `python -c`. A `launcher` of
     "none" means that the container's process is the program itself, "tool" that it is one

@@ -46,7 +46,7 @@ def core_templates(manifest: Manifest) -> Iterator[PodTemplate]:
 
 
 def _shaped(value: Data, at: Pointer, replicas: int) -> Iterator[PodTemplate]:
-    """Yield whatever has a spec of named containers with images, or empty ones: MPIJobs."""
+    """Yield as a template each value with a spec of named containers that have an image key."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _shaped(item, at / index, replicas)

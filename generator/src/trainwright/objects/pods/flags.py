@@ -23,7 +23,7 @@ Mention: TypeAlias = str | tuple[str, ...]
 
 
 def flag_arguments(flags: Mapping[str, Data], style: FlagStyle = FlagStyle()) -> list[str]:  # noqa: B008 - it is frozen
-    """Flags as arguments, sorted by name so that the order they are written in changes nothing."""
+    """Return flags as arguments, sorted by name: the order they are written in changes nothing."""
     return [word for name in sorted(flags) for word in flag_words(name, flags[name], style)]
 
 
@@ -64,7 +64,7 @@ def _with_comma(form: str, items: Data, style: FlagStyle) -> str:
 
 
 def unfit_style(style: FlagStyle) -> str:
-    """Return why booleans cannot be passed as the style says; empty if they can."""
+    """Return why booleans cannot be passed in this style, or "" if they can."""
     if style.form != PLAIN or style.booleans in ("", "value"):
         return ""
     words = {"switch": "k", "negated": "k and no-k"}[style.booleans]
@@ -143,7 +143,7 @@ def _container() -> re.Pattern[str]:
 
 
 def _override(word: str) -> str:
-    """A value of Hydra's, as it is written unless that is a text that its grammar does not have."""
+    """Return a value for Hydra: as it is written, or in quotes if its grammar has no such text."""
     if _is_of_hydra(word):
         return word
     # OmegaConf reads YAML, where no quote is escaped
@@ -168,9 +168,9 @@ def _quoted(item: str) -> str:
 
 
 def _in_quotes(text: str, quote: str = "'") -> str:
-    """https://hydra.cc/docs/advanced/override_grammar/basic/#quoted-values
+    """Return a text in Hydra's quotes: a backslash is escaped only in front of a quote.
 
-    A backslash is one by itself, and escaped only in front of a quote.
+    https://hydra.cc/docs/advanced/override_grammar/basic/#quoted-values
     """
     escaped = re.sub(
         rf"(?<!\\)(\\*+)({quote}|\Z)", lambda m: m[1] * 2 + (f"\\{quote}" if m[2] else ""), text
@@ -191,9 +191,9 @@ _EXACT = 25  # characters of a number that Decimal does not round
 
 
 def spelled_as(flags: Mapping[str, Data], others: Mapping[str, Data]) -> dict[str, Data]:
-    """Return the flags, with each decimal number spelled as in `others` where that is the same
-    number: 1e-4 for 0.0001. Whole numbers keep their spelling, since 1e3 is not an int to a
-    program.
+    """Return the flags, each decimal number spelled as in `others` if that is the same number.
+
+    0.0001 becomes 1e-4. Whole numbers keep their spelling: 1e3 is not an int to a program.
     """
     return {name: _spelled_as(value, others.get(name)) for name, value in flags.items()}
 

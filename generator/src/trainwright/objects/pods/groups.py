@@ -28,7 +28,7 @@ class PodGroup:
     _made: dict[int, Pod] = field(default_factory=dict, compare=False)
 
     def pod(self, number: int) -> Pod:
-        """The pod of a number in the group."""
+        """Return the pod of a number in the group, made once."""
         if number not in self._made:
             self._made[number] = self.make(number)
         return self._made[number]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def split(image: str) -> tuple[str, str, str]:
-    """Repository, tag and digest of an image reference."""
+    """Return repository, tag and digest of an image reference, "" for those that it lacks."""
     name, _, digest = image.partition("@")
     path, colon, tag = name.rpartition(":")
     return (path, tag, digest) if colon and "/" not in tag else (name, "", digest)

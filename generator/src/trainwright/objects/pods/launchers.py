@@ -70,7 +70,7 @@ class Launcher:
     separator: str = "-"
 
     def words(self, options: Mapping[str, Data]) -> Iterator[str]:
-        """Options as arguments, sorted by name."""
+        """Yield options as arguments, sorted by name."""
         for name in sorted(options):
             value, written = options[name], plain(name).replace("-", self.separator)
             if self.options.get(plain(name)) != SWITCH:
@@ -98,7 +98,7 @@ class Launcher:
 
 
 def plain(name: str) -> str:
-    """The name of an option with dashes."""
+    """Return the name of an option with dashes."""
     return name.replace("_", "-")
 
 

@@ -70,7 +70,7 @@ def options(container: Container) -> dict[str, str]:
 
 
 def _counted(given: dict[str, str]) -> dict[str, str]:
-    """The options with the processes per node that accelerate's imply."""
+    """Return the options with the processes per node that accelerate's imply."""
     world, nodes = given.get("num-processes", ""), given.get("num-machines", "1")
     if world.isdigit() and nodes.isdigit() and int(nodes) and int(world) % int(nodes) == 0:
         return {"nproc-per-node": str(int(world) // int(nodes)), **given}
@@ -189,7 +189,7 @@ _STATUS = re.compile(r"\$\?|\$\{\?\}|PIPESTATUS|\btrap\b|\bwait\s{1,9}[-\"'$%\w]
 
 
 def _lost(script: str, separator: str, after: list[list[str]]) -> str:
-    """What hides the failure of a command that is followed by a separator and by commands."""
+    """Return what hides the failure of a command before a separator and other commands, or ""."""
     following = after[0] if after else []
     if separator == "||" and following:
         harmless = following[0] in _HARMLESS or following[:2] == ["exit", "0"]
@@ -258,7 +258,7 @@ def _tokens(script: str) -> list[str]:
 
 
 def _name(path: str) -> str:
-    """The last part of a path."""
+    """Return the last part of a path."""
     return path.rstrip("/").rpartition("/")[2]
 
 

@@ -14,7 +14,7 @@ def mounted(
     volumes: Iterable[Mapping[str, Data]],
     configs: Mapping[str, Mapping[str, Data]],
 ) -> dict[str, str]:
-    """The texts that ConfigMaps give a container, by path."""
+    """Return the texts that ConfigMaps give a container, by path."""
     sources = {text(volume.get("name")): mapping(volume.get("configMap")) for volume in volumes}
     return {
         path: content
@@ -39,9 +39,9 @@ def _files(
 def shown(
     source: Mapping[str, Data], data: Mapping[str, Data], sub_path: str
 ) -> Iterator[tuple[Mapping[str, Data], str]]:
-    """The items of a ConfigMap that a mount has, each with its path below that of the mount.
+    """Yield the items of a ConfigMap that a mount has, each with its path below that of the mount.
 
-    It is empty where the mount is of this file alone.
+    The path is "" if the mount is of this file alone.
     """
     for item in mappings(source.get("items")) or [{"key": key, "path": key} for key in data]:
         path = text(item.get("path"))

@@ -18,16 +18,16 @@ from trainwright.objects.pods.template import Container
 
 
 class ManifestError(TrainwrightError):
-    """Raised if an operator cannot make pods of an object; the message says why."""
+    """Raised if an operator cannot make pods of an object; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnvVar:
-    """One entry of a container's env; `source` says where the cluster gets a value that git lacks.
+    """One entry of a container's env.
 
-    An example is "key token of Secret hf"; `value` is empty then. `secret` is the Secret's name
-    and key if the value comes from one. `origin` is what the manifest has instead of a value, if
-    it has anything.
+    `source` is where the cluster gets a value that is not in git, such as "key token of Secret hf";
+    `value` is empty then. `secret` is the Secret's name and key if the value comes from one.
+    `origin` is what the manifest has instead of a value, if it has anything.
     """
 
     name: str
@@ -39,7 +39,7 @@ class EnvVar:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A port of a container; `meets` where the operator lets the ranks meet at it."""
+    """A port of a container; `meets` if the operator lets the ranks meet at it."""
 
     name: str
     number: int
@@ -158,12 +158,12 @@ class Pod:
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The words of the command, with $(VAR) replaced as far as the values are known."""
+        """The words of the command, with $(VAR) replaced where the value is known."""
         return self.resolved[0]
 
     @cached_property
     def resolved(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """argv and env, as far as the values are known."""
+        """argv and env, with the values that are known."""
         return self.resolve({})
 
     @property
@@ -175,8 +175,8 @@ class Pod:
     def resolve(self, given: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
         """Return argv and env, with `given` for values that only the cluster knows.
 
-        As in the kubelet, the last of several entries of a name counts, and $(VAR) sees what
-        stands before it. https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables
+        As in the kubelet, the last of several entries of a name counts, and $(VAR) sees the entries
+        before it. https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables
         """
         env: dict[str, str] = {}
         for variable in self.declared:
@@ -249,7 +249,7 @@ class Workload:
         return self.pods.where(lambda role: role not in self.serving) if self.serving else self.pods
 
     def of_role(self, role: str) -> Pods:
-        """The pods of one role."""
+        """Return the pods of one role."""
         return self.pods.where(role.__eq__)
 
     def succeeded(self, codes: Mapping[str, int]) -> bool:

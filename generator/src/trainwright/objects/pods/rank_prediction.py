@@ -18,8 +18,8 @@ _STATIC = ("", "static")  # rendezvous backends under which a node knows its ran
 class Process:
     """One training process, as predicted from the manifests.
 
-    None stands for what cannot be known beforehand: ranks that a rendezvous assigns, and every
-    number of a process that is told neither rank nor world size.
+    None is for numbers that cannot be known beforehand: ranks that a rendezvous assigns, and all
+    numbers of a process that is given neither rank nor world size.
     """
 
     pod: str
@@ -66,7 +66,7 @@ def _process(pod: Pod, env: Mapping[str, str], node_rank: int | None) -> Process
 
 
 def _launched(pod: Pod, command: Command, pods: int) -> tuple[Process, ...]:
-    """The processes that a launcher starts in a pod."""
+    """Return the processes that a launcher starts in a pod."""
     group = _GROUPS.get(command.launcher, _group_of_torchrun)(pod, command, pods)
     if command.launcher == "ray":
         return _driver(pod, group)
@@ -90,7 +90,7 @@ def _driver(pod: Pod, group: _Group) -> tuple[Process, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """How many nodes a launcher counts on, how many processes it starts, and which node it is."""
+    """How many nodes and processes a launcher starts, and the rank of this node."""
 
     nodes: int
     procs: int

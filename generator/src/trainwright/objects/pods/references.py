@@ -85,7 +85,7 @@ class Reference:
 
 
 def find(text: str) -> Iterator[Reference]:
-    """Yield every reference in a text, but not `$${{`, which stands for `${{` itself."""
+    """Yield every reference in a text, but not `$${{`, which is an escaped `${{`."""
     for match in _REFERENCE.finditer(text) if "${{" in text else ():
         if not match["literal"]:
             name = match["name"]

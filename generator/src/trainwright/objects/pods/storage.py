@@ -53,7 +53,7 @@ def _configured(container: Container) -> Iterator[Setting]:
 
 @once
 def arguments(container: Container) -> tuple[Setting, ...]:
-    """The options of a container's command line."""
+    """Return the options of a container's command line."""
     return tuple(_arguments(container))
 
 
@@ -137,13 +137,13 @@ def written(container: Container) -> str:
 
 @once
 def saved(container: Container) -> tuple[Setting, ...]:
-    """The folders into which a container saves, as far as they are written out."""
+    """Return the folders into which a container saves, as far as their paths are written out."""
     folders = (replace(item, value=_folder(container, item.value)) for item in _named(container))
     return tuple(setting for setting in folders if setting.value.startswith("/"))
 
 
 def saved_remotely(container: Container) -> Iterator[Setting]:
-    """The addresses, such as s3://bucket/run, to which a container saves."""
+    """Yield the addresses, such as s3://bucket/run, to which a container saves."""
     return (setting for setting in _named(container) if _ADDRESS.match(setting.value))
 
 
@@ -167,10 +167,15 @@ _RELATIVE = re.compile(r"\.{0,2}[\w/][\w./-]*")
 
 
 def _folder(container: Container, value: str) -> str:
-    """Return the path that a value means; a relative one is joined to a known working directory."""
-    where = text(container.body.get("workingDir"))
-    if where.startswith("/") and "/" in value and _RELATIVE.fullmatch(value) and value[0] != "/":
-        return join(where, value)
+    """Return the path of a value; a relative one is joined to a known working directory."""
+    working_dir = text(container.body.get("workingDir"))
+    if (
+        working_dir.startswith("/")
+        and "/" in value
+        and _RELATIVE.fullmatch(value)
+        and value[0] != "/"
+    ):
+        return join(working_dir, value)
     return value.removeprefix("file://")
 
 

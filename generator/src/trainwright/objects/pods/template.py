@@ -54,7 +54,7 @@ def claim_names(claims: Iterable[Mapping[str, Data]]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Container:
-    """A container or init container and where it stands.
+    """A container or init container, and the pointer to it.
 
     `files` are the texts that known ConfigMaps mount in it, by path. `entrypoint` is a command that
     the object starts in it beside the container's own.
@@ -151,13 +151,13 @@ class Container:
 class PodTemplate(ObjectBody):
     """A pod template inside an object: its role ("Master", "Worker", ...) and replica count.
 
-    `retried` says whether a pod that is lost or fails is replaced by a new one, if that is known.
+    `retried` is whether a pod that is lost or fails is replaced by a new one, None if unknown.
     `placed` holds the pointers to containers, by name, that are outside the template. A `partial`
     template is completed by an object that is not at hand, so nothing follows from what it lacks.
     `claimed` are further volumes, from claims that the object makes for each pod. A `foreign`
-    template is of a kind whose pods may train or serve: what they do tells. `processes` is how
-    many processes torchrun starts if its command line does not say, and `processes_at` where the
-    object itself says so. `configs` are the data of ConfigMaps by name, and `entrypoint` is a
+    template is of a kind whose pods may train or serve, as their commands show. `processes` is how
+    many processes torchrun starts if its command line does not set it, and `processes_at` where the
+    object itself sets it. `configs` are the data of ConfigMaps by name, and `entrypoint` is a
     command that the object starts in the pods. `groups` is how many trainings the pods are of, such
     as the groups of a LeaderWorkerSet. `host` is the network name of its pods, if that is
     not made of the object's name and the role.
@@ -252,5 +252,5 @@ class PodTemplate(ObjectBody):
 
     @cached_property
     def main(self) -> Container | None:
-        """The first non-init container, the one that trains."""
+        """The first non-init container, the one that trains, or None."""
         return next((c for c in self.containers if not c.init), None)
