@@ -60,7 +60,7 @@ def _integer(text: str) -> int | float:
 
 
 def number(text: str) -> int | float:
-    """A number with a fraction or exponent. Go writes one as an integer if it has no fraction."""
+    """Return a number with a fraction or exponent, an integer if it has no fraction, as in Go."""
     if text.lower().endswith((".inf", ".nan")):
         return float(text.replace(".", ""))
     value = float(text.replace("_", ""))

@@ -25,13 +25,14 @@ _DURATION = re.compile(r"(?:[0-9]+[dhms])+")  # a string to every YAML reader, q
 
 
 class EditError(TrainwrightError):
-    """The file cannot be changed without touching more than was asked for."""
+    """The file cannot be changed without touching more than the requested value."""
 
 
 def put(file: str, raw: bytes, pointer: str, value: Data, *, note: str = "") -> bytes:
-    """The file with a value set, in the style it is written in; a missing key is added.
+    """Return the file with a value set, in the style it is written in; a missing key is added.
 
-    A `note` becomes the comment behind a key that is added. Raises EditError.
+    A `note` becomes the comment behind a key that is added. Raise EditError if the value cannot be
+    set without changing others.
     """
     text = _text(raw)
     wanted = _with(_data(file, raw), Pointer(pointer).parts, value)
@@ -45,7 +46,7 @@ def put(file: str, raw: bytes, pointer: str, value: Data, *, note: str = "") -> 
 
 
 def drop(file: str, raw: bytes, pointer: str) -> bytes:
-    """Return the file without a key and any block that this leaves empty. Raises EditError."""
+    """Return the file without a key and any block that this leaves empty. Raise EditError."""
     data, source = _data(file, raw), _Source(_text(raw))
     path = Pointer(pointer).parts
     while len(path) > 1 and source.alone(path):
@@ -135,7 +136,7 @@ class _Source:
         return [_Entry(key, value, mapping) for key, value in mapping.value]
 
     def entry(self, mapping: MappingNode, key: str) -> _Entry | None:
-        """The entry of a mapping that is written there, not merged in."""
+        """Return the entry of a mapping that is written there and not merged in, or None."""
         return next((e for e in self.entries(mapping) if e.key.value == key), None)
 
     def find(self, path: tuple[str, ...]) -> _Entry | None:
@@ -207,7 +208,7 @@ class _Source:
 
 
 def _puts(source: _Source, path: tuple[str, ...], value: Data, note: str) -> Iterator[str]:
-    """Ways to set a value, the most natural first."""
+    """Yield texts in which the value is set in different ways, the most natural first."""
     mapping = source.root
     for depth, key in enumerate(path):
         entry = source.entry(mapping, key)
@@ -277,7 +278,7 @@ def _many_lines(value: Data) -> bool:
 
 
 def _block(source: _Source, key: Node, value: str) -> str:
-    """A literal block below a key, without the last line end."""
+    """Return a literal block below a key, without the last line end."""
     assert key.start_mark is not None
     indent = " " * key.start_mark.column
     dumped = yamlio.dump({"k": yamlio.Block(value)}).removeprefix("k: ").removesuffix("\n")

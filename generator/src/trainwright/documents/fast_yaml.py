@@ -1,8 +1,8 @@
 """A fast reader for unambiguous YAML documents, some ten times faster than libyaml.
 
-yaml-rs is a strict reader of YAML 1.2 that builds data without positions. Whatever YAML 1.1, the
+yaml-rs is a strict reader of YAML 1.2 that builds data without positions. Text that YAML 1.1, the
 Go library or libyaml could read differently is left to the careful reader: this module only reads
-what both are known to agree on, which tests check with mutated documents.
+what both agree on, which tests check with mutated documents.
 """
 
 from __future__ import annotations

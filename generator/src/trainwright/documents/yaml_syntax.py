@@ -1,4 +1,4 @@
-"""What was probably meant where YAML cannot be read: libyaml only says what it expected next."""
+"""What was probably meant where YAML cannot be read: libyaml only reports what it expected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Explanation:
 class Fault:
     """Where libyaml stopped and why, what it was reading then, and where that began.
 
-    Line numbers count on from `above`, the number of lines that the file has before `lines`.
+    Line numbers include `above`, the number of lines that the file has before `lines`.
     """
 
     lines: tuple[str, ...]
@@ -46,7 +46,7 @@ class Fault:
 
     @property
     def before(self) -> int:
-        """The last line with text above the one where libyaml stopped."""
+        """The number of the last line with text above the one where libyaml stopped."""
         number = self.at[0] - 1
         while number >= 0 and not self.line(number).split("#")[0].strip():
             number -= 1
@@ -225,7 +225,7 @@ def _indent(fault: Fault) -> Explanation | None:
 
 
 def _item(fault: Fault, at: Place) -> Explanation | None:
-    """An item of a list where a key of a mapping is expected."""
+    """Explain an item of a list where a key of a mapping is expected; None if there is none."""
     if not re.match("- |-$", fault.line(at[0])[at[1] :]) or fault.since is None:
         return None
     message = "an item of a list is here, among the keys of the mapping that begins on "
@@ -238,7 +238,7 @@ def _number(fault: Fault) -> int:
 
 
 def _levels(fault: Fault, own: int) -> set[int]:
-    """The indentations of the lines above that the line can belong to."""
+    """Return the indentations of the lines above that the line can belong to."""
     levels: set[int] = set()
     least: int | None = None
     for number in range(fault.at[0] - 1, -1, -1):

@@ -55,21 +55,21 @@ class Document:
     unseen: Unseen = ()
 
     def place_in(self, pointer: str, line: int, column: int) -> Location:
-        """Where a character of a text is; where the text is if it is not a literal block."""
+        """Return where a character of a text is, or where the text is if it is no literal block."""
         if pointer not in self.blocks:
             return self.place(pointer)
         first, indent = self.blocks[pointer]
         return Location(self.file, self.above + first + line + 1, indent + column + 1)
 
     def place(self, pointer: str) -> Location:
-        """Where the value is, or the nearest mapping around it that was written."""
+        """Return where the value is, or the nearest mapping around it that was written."""
         while pointer and pointer not in self.places:
             pointer = Pointer(pointer).parent
         line, column = self.places.get(pointer, (0, 0))
         return Location(self.file, self.above + line + 1, column + 1)
 
     def key_place(self, pointer: str) -> Location:
-        """Where the key of a value is, for findings about the key itself."""
+        """Return where the key of a value is, for findings about the key itself."""
         if pointer not in self.keys:
             return self.place(pointer)
         line, column = self.keys[pointer]
@@ -294,7 +294,7 @@ _FILL_IN = (
 
 
 def compose(text: str) -> MappingNode:
-    """The nodes of a text that `parse` accepts; their marks say where each value is."""
+    """Return the nodes of a text that `parse` accepts; their marks are the places of values."""
     return _composed(_masked(text, breaks=True))
 
 
@@ -375,7 +375,7 @@ class _Builder:
         raise _custom_tag(node)
 
     def _first_of_block(self, line: int) -> tuple[int, int]:
-        """The first line of a literal block, and its indentation: that of the first with text."""
+        """Return the first line of a literal block, and its indentation: that of its first text."""
         filled = (text for text in self._text.split("\n")[line:] if text.strip())
         text = next(filled, "")
         return line, len(text) - len(text.lstrip(" "))
@@ -510,7 +510,7 @@ def _reader_finding(file: str, error: yaml.YAMLError, raw: bytes, above: int) ->
 
 
 def load_rendered(text: str) -> list[dict[str, Data]]:
-    """The objects of a file as Helm rendered it. It comes from our own chart and is trusted.
+    """Return the objects of a file that Helm rendered of our own chart, which is trusted.
 
     Building the data here takes half the time of PyYAML's constructor, in the hottest place.
     """
@@ -560,7 +560,7 @@ _WIDTH = 88  # columns of a collection that is written on one line, with its key
 
 
 def dump(data: dict[str, Data], *, blocks: bool = False, flows: bool = False) -> str:
-    """Block YAML with keys in the order given, read back identically by PyYAML and by Go.
+    """Return block YAML with keys in the order given, read back identically by PyYAML and by Go.
 
     With `blocks` every text of several lines is a literal block, if it can be one; with `flows`
     what fits on a line is written on one, as people do.

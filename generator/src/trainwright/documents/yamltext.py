@@ -1,4 +1,4 @@
-"""Text prepared for libyaml: whatever it reads differently from YAML 1.2 is masked.
+"""Text prepared for libyaml: what it would read differently from YAML 1.2 is masked.
 
 Every mask is as long as what it hides, so that all values keep their positions.
 """
@@ -46,7 +46,7 @@ class Masked:
     pairs: dict[int, str] = field(default_factory=dict)  # values of quoted scalars, by offset
 
     def restored(self, node: Node | None) -> Node | None:
-        """A composed node, with its values as they were written."""
+        """Return a composed node, with its values as they were written."""
         if node is None or not (self.breaks or self.pairs):
             return node
         for scalar in _scalars(node):
@@ -60,7 +60,7 @@ def masked(text: str, *, breaks: bool) -> Masked:
     """Return a text without escaped surrogate pairs and, if `breaks` are content, without Unicode
     line breaks; each has a stand-in.
 
-    Raises HalfCharacterError, and YAMLError where pairs are escaped in what is not YAML.
+    Raise HalfCharacterError for half a pair, YAMLError for pairs that are escaped outside of YAML.
     """
     if text.startswith(_BYTE_ORDER_MARK):  # which libyaml leaves out when it counts
         rest = masked(text.removeprefix(_BYTE_ORDER_MARK), breaks=breaks)
@@ -114,7 +114,7 @@ def _value(quoted: str) -> str:
 
 
 def _scalars(root: Node) -> Iterator[ScalarNode]:
-    """Every scalar below a node once, keys too, however often it is referred to."""
+    """Yield every scalar below a node once, keys too, however often it is referred to."""
     seen: set[int] = set()
     pending = [root]
     while pending:

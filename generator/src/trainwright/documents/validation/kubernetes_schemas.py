@@ -33,7 +33,10 @@ def _schemas() -> Mapping[str, Data]:
 
 @cache
 def definitions(version: str) -> Mapping[str, Data]:
-    """Every definition of a minor version, under $defs: some 400 KB, unknown fields refused."""
+    """Return every definition of a minor version, under $defs: some 400 KB, unknown fields refused.
+
+    Raise SourceError for a version without schemas.
+    """
     order = {minor: number for number, minor in enumerate(available())}
     if version not in order:
         raise SourceError(f"no schemas for Kubernetes {version}, only for {', '.join(order)}")
@@ -78,7 +81,7 @@ def _absolute(schema: Data) -> Data:
 
 
 def references(schema: Data) -> Iterator[str]:
-    """The names of all definitions that a schema refers to directly."""
+    """Yield the names of all definitions that a schema refers to directly."""
     ahead = [schema]  # recursion takes twice as long, for each schema that is compiled
     while ahead:
         part = ahead.pop()
@@ -109,7 +112,7 @@ def merge_keys(version: str) -> Mapping[str, str]:
 
 @cache
 def kinds(version: str) -> Mapping[tuple[str, str], str]:
-    """The definition of every kind that a version serves, by apiVersion and kind."""
+    """Return the definition of every kind that a version serves, by apiVersion and kind."""
     by_kind = {}
     for name, schema in definitions(version)["$defs"].items():
         for served in schema.get("x-kubernetes-group-version-kind", ()):
@@ -130,18 +133,18 @@ def _minor(version: str) -> int:
 
 
 def when_kind(api_version: str, kind: str, version: str) -> str:
-    """When a kind that a version does not serve came or went; empty when no version knows it."""
+    """Return when a kind that a version lacks came or went, or "" if no version has it."""
     having = [v for v in available() if (api_version, kind) in kinds(v)]
     return _when(having, version)
 
 
 def when_core(type_: str, name: str, version: str) -> str:
-    """When a field of a type of pods came or went; empty when no version knows it."""
+    """Return when a field of a type of pods came or went, or "" if no version has it."""
     return when_field(f"{_CORE}{type_}", name, version)
 
 
 def when_field(definition: str, field: str, version: str) -> str:
-    """When a field that a version does not know came or went; empty when no version knows it."""
+    """Return when a field that a version lacks came or went, or "" if no version has it."""
     return _when([v for v in available() if field in _fields(v, definition)], version)
 
 
@@ -181,7 +184,7 @@ def definition_at(root: Mapping[str, Data], pointer: str, version: str) -> str:
 def followed(
     node: Mapping[str, Data], root: Mapping[str, Data], by_name: Mapping[str, Data]
 ) -> tuple[Mapping[str, Data], str]:
-    """The schema behind a node's references, and the Kubernetes definition that it is."""
+    """Return the schema behind a node's references, and its name if it is one of Kubernetes."""
     name = ""
     while isinstance(target := node.get("$ref"), str) and _HERE in target:
         where, _, target_name = target.partition(_HERE)

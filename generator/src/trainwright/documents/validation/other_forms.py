@@ -34,7 +34,7 @@ _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where a container has it, and no fil
 
 
 def at(path: str, value: Data) -> Fields:
-    """A value at a dotted path."""
+    """Return a value at a dotted path, as nested mappings."""
     first, *rest = path.split(".")
     for key in reversed(rest):
         value = {key: value}
@@ -60,7 +60,7 @@ def cores(value: Data) -> str:
 
 
 def number(value: str) -> int | float | None:
-    """The number of an amount whose unit its field has already: "$2.50", "16 GPUs"."""
+    """Return the number of an amount whose unit the field implies: "$2.50", "16 GPUs"."""
     match = _UNIT.fullmatch(value.strip())
     if match is None:
         return None
@@ -138,7 +138,7 @@ def image(value: Data) -> Fields | None:
 
 
 def variables(value: Data) -> Fields | None:
-    """Variables of a container, or of Docker, by their names."""
+    """Return variables of a container, or of Docker, by their names."""
     env, secrets = dict[str, Data](), dict[str, Data]()
     for name, entry in _pairs(value):
         source = mapping(mapping(entry).get("valueFrom"))
@@ -189,7 +189,7 @@ def _word(value: Data) -> Data:
 
 
 def _source(source: Fields) -> Fields:
-    """Where the cluster takes a variable from."""
+    """Return the source that the cluster takes a variable from."""
     if field := mapping(source.get("fieldRef")):
         return {"field": field.get("fieldPath", "")}
     if resource := mapping(source.get("resourceFieldRef")):
@@ -199,7 +199,7 @@ def _source(source: Fields) -> Fields:
 
 
 def volumes(value: Data) -> Fields | None:
-    """Volumes of a pod, or of Docker, by their names."""
+    """Return volumes of a pod, or of Docker, by their names."""
     by_name = dict[str, Data]()
     for entry in value if isinstance(value, list) else ():
         bind = _BIND.fullmatch(_short(entry))
@@ -215,7 +215,7 @@ def volumes(value: Data) -> Fields | None:
 
 
 def _short(entry: Data) -> str:
-    """A mount of Compose as `name:/path`, whichever of its two forms it has."""
+    """Return a mount of Compose as `name:/path`, from either of its two forms."""
     if isinstance(entry, str):
         return entry
     source, target = (mapping(entry).get(key, "") for key in ("source", "target"))
@@ -257,7 +257,7 @@ def host_aliases(value: Data) -> Fields | None:
 
 
 def _volume(entry: Fields) -> Fields:
-    """A volume of a pod without its name."""
+    """Return a volume of a pod without its name."""
     if claim := mapping(entry.get("persistentVolumeClaim")):
         return {"claim": claim.get("claimName", "")}
     return {key: item for key, item in entry.items() if key != "name"}
@@ -302,7 +302,7 @@ def flags(value: Data) -> Fields | None:
 
 
 def _option(entry: Fields) -> Iterable[tuple[str, Data]]:
-    """An option of a list, by its name."""
+    """Return an option of a list, by its name."""
     if entry.keys() == {"name", "value"}:
         return [(str(entry["name"]).removeprefix("--"), entry["value"])]
     return entry.items()
@@ -323,7 +323,7 @@ def _words(value: Data) -> list[Data]:
 
 
 def words(text: str) -> list[str]:
-    """Split a command line into words; none if it is invalid, as with an unclosed quote."""
+    """Return the words of a command line, or [] if it is invalid, as with an unclosed quote."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -331,7 +331,7 @@ def words(text: str) -> list[str]:
 
 
 def program(text: str, *, is_module: bool) -> Fields | None:
-    """Return what is meant by a command line where only a script or a module is expected."""
+    """Return the entrypoint of a command line where only a script or a module is expected."""
     first = next(iter(words(text)), "")
     if _PYTHON.fullmatch(first):
         return entrypoint(text)
@@ -340,7 +340,7 @@ def program(text: str, *, is_module: bool) -> Fields | None:
 
 
 def entrypoint(value: Data) -> Fields | None:
-    """A command line."""
+    """Return the entrypoint of a command line, or None for anything else."""
     given = _words(value)
     if not given or any(isinstance(word, dict | list) for word in given):
         return None
@@ -354,7 +354,7 @@ def entrypoint(value: Data) -> Fields | None:
 
 
 def container(value: Data) -> Fields | None:
-    """The only container of a pod."""
+    """Return the fields of a pod's only container, or None if it has others that no job has."""
     only = mapping(value[0]) if isinstance(value, list) and len(value) == 1 else {}
     combined = dict[str, Data]()
     for key, item in only.items():
@@ -375,7 +375,7 @@ _OF_A_CONTAINER: Mapping[str, Callable[[Data], Fields | None]] = {
 
 
 def resources(value: Data) -> Fields | None:
-    """Amounts of a service, as `deploy` of Compose has them."""
+    """Return the amounts of a service, as `deploy` of Compose has them."""
     requested = dict[str, Data]()
     amounts = mapping(mapping(value).get("resources"))
     for amount in (mapping(amounts.get("reservations")), mapping(amounts.get("limits"))):
@@ -390,7 +390,7 @@ def resources(value: Data) -> Fields | None:
 
 
 def service_account(value: Data) -> Fields | None:
-    """The ServiceAccount of a chart's values."""
+    """Return the ServiceAccount of a chart's values."""
     name = mapping(value).get("name")
     return {"serviceAccount": name} if isinstance(name, str) else None
 
@@ -410,7 +410,7 @@ def named(field: str, value: Data) -> Fields | None:
 
 
 def labels(field: str, value: Data) -> Fields | None:
-    """`team=nlp`, or a list of these or of names with values, by their names."""
+    """Return labels by name, from `team=nlp`, or from a list of these or of names with values."""
     texts = value if isinstance(value, list) else [value]
     if texts and all(mapping(text).keys() == {"name", "value"} for text in texts):
         texts = [f"{text['name']}={text['value']}" for text in texts]
@@ -420,7 +420,7 @@ def labels(field: str, value: Data) -> Fields | None:
 
 
 def kubernetes(value: Data) -> Fields | None:
-    """The version of a cluster."""
+    """Return the version of a cluster."""
     return None if isinstance(value, dict | list) else at("kubernetes.version", str(value))
 
 
@@ -445,7 +445,7 @@ def _mapping(field: str, value: Data) -> Fields | None:
 
 
 def _names(field: str, value: Data) -> Fields | None:
-    """References by name, without their mappings."""
+    """Return references as names, without their mappings."""
     entries = value if isinstance(value, list) else [value]
     return at(field, [mapping(entry).get("name", entry) for entry in entries])
 
@@ -486,12 +486,12 @@ def _user(field: str, value: Data) -> Fields | None:
 
 
 def _megabytes(field: str, value: Data) -> Fields | None:
-    """An amount of Slurm, in megabytes where it has no unit."""
+    """Return an amount of Slurm, in megabytes if it has no unit."""
     return at(field, f"{value}Mi") if str(value).isdecimal() else _size(field, value)
 
 
 def _gigabytes(field: str, value: Data) -> Fields | None:
-    """An amount of SkyPilot, in GB where it has no unit."""
+    """Return an amount of SkyPilot, in GB if it has no unit."""
     return at(field, f"{value}Gi") if str(value).isdecimal() else _size(field, value)
 
 
@@ -515,7 +515,7 @@ def _cores(field: str, value: Data) -> Fields | None:
 
 
 def _elastic(field: str, value: Data) -> Fields | None:
-    """How many nodes, or from how many to how many: 4, "1:4", or the policy of a PyTorchJob."""
+    """Return a number or range of nodes: from 4, "1:4", or the policy of a PyTorchJob."""
     least, most = (mapping(value).get(key) for key in ("minReplicas", "maxReplicas"))
     if match := _RANGE.fullmatch(str(value)):
         least, most = int(match[1]), int(match[2])
@@ -537,7 +537,7 @@ def _per_node(field: str, value: Data) -> Fields | None:
 
 
 def _fields(field: str, value: Data) -> Fields | None:
-    """The fields of a part of a manifest that a spec does not have, by the names that jobs use."""
+    """Return the fields of a part of a manifest that a spec does not have, by the names of jobs."""
     from trainwright.documents.validation.other_names import of_job  # the table has these forms
 
     translated = dict[str, Data]()
@@ -570,7 +570,7 @@ def security(value: Data) -> Fields | None:
 
 
 def _whole(form: Callable[[Data], Fields | None]) -> Form:
-    """A form that decides itself which fields its value is."""
+    """Return a form for which the value alone decides the fields."""
     return lambda field, value: form(value)
 
 

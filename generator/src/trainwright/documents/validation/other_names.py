@@ -23,8 +23,8 @@ TABLE = Path(__file__).with_suffix(".yaml")
 class OtherName:
     """A tool's name for something, the spec field that it corresponds to, and its value's form.
 
-    A name without a field has no place in a spec, and `why` says what takes its place. For other
-    names, `why` says what to write if the written value cannot be converted.
+    A name without a field has no place in a spec, and `why` is what takes its place. For other
+    names, `why` is what to write if the written value cannot be converted.
     """
 
     name: str
@@ -48,7 +48,7 @@ class OtherName:
 
 @cache
 def other_names() -> tuple[OtherName, ...]:
-    """Every row of the table."""
+    """Return every row of the table."""
     (table,) = load_rendered(TABLE.read_text("utf-8"))
     return tuple(
         row for tool, entries in table.items() for entry in entries for row in _rows(tool, entry)
@@ -56,7 +56,7 @@ def other_names() -> tuple[OtherName, ...]:
 
 
 def _rows(tool: str, entry: Mapping[str, str]) -> Iterator[OtherName]:
-    """A row for each of the names that are written alike."""
+    """Yield a row for each of the names that are written alike."""
     for name in entry["names"].split():
         field = entry.get("field", "").replace("<name>", name)
         form, why, within = (entry.get(key, "") for key in ("form", "why", "within"))

@@ -66,7 +66,7 @@ class Schema:
             return False
 
     def explain(self, data: Data) -> tuple[Violation, ...]:
-        """Every violation, worded for the person who wrote the data; empty when valid."""
+        """Return every violation, worded for the person who wrote the data; () if it is valid."""
         if self.accepts(data):
             return ()
         from trainwright.documents.validation import schema_errors as words  # most data is valid
@@ -126,17 +126,17 @@ def _contract(part: str) -> Schema:
 
 
 def contract(name: str) -> Mapping[str, Data]:
-    """A schema of what people write, by the name of its file."""
+    """Return a schema of what people write, by the name of its file."""
     return _load(name)
 
 
 def job_file() -> Schema:
-    """A job spec as people write it: inherited keys may be absent."""
+    """Return the schema of a job spec as people write it: inherited keys may be absent."""
     return _contract("job")
 
 
 def effective_job() -> Schema:
-    """A job spec after merging: everything must be there."""
+    """Return the schema of a job spec after merging, which must be complete."""
     return _contract("effective")
 
 
@@ -168,14 +168,14 @@ def run_goodput() -> Schema:
 
 @cache
 def chart_values() -> Schema:
-    """The chart's own values.schema.json, which plain Helm enforces too."""
+    """Return the chart's own values.schema.json, which plain Helm enforces too."""
     path = FOLDER.parent / "chart" / "values.schema.json"
     return Schema(json.loads(path.read_text(encoding="utf-8")), ())
 
 
 @cache
 def kind(name: str, kubernetes_version: str) -> Schema:
-    """The schema of an emitted kind ("PyTorchJob") whose pods follow one Kubernetes minor."""
+    """Return the schema of an emitted kind ("PyTorchJob") whose pods follow a Kubernetes minor."""
     return with_kubernetes(_load(f"kinds/{name.lower()}.schema.json"), kubernetes_version)
 
 
@@ -201,7 +201,7 @@ def pod_template(version: str) -> Schema:
 
 
 def with_kubernetes(root: Mapping[str, Data], version: str) -> Schema:
-    """A schema that refers to definitions of a Kubernetes minor."""
+    """Return a schema that refers to definitions of a Kubernetes minor."""
     return Schema(
         root,
         (
@@ -214,7 +214,7 @@ def with_kubernetes(root: Mapping[str, Data], version: str) -> Schema:
 
 
 def dated(violation: Violation, root: Mapping[str, Data], version: str) -> Violation:
-    """Return a violation that also says when a field of Kubernetes came or went.
+    """Return a violation, with when a field of Kubernetes came or went added to its message.
 
     Only for fields that the definitions have in some minor version: others never existed.
     """

@@ -59,7 +59,7 @@ _EMPTY = "\x00"
 
 
 def without_empty_keys(data: Data) -> Data:
-    """The data as a validator is given it, so that its paths have every key."""
+    """Return the data with a stand-in for empty keys, which a validator's paths would lack."""
     return _renamed(data, "", _EMPTY)
 
 
@@ -74,7 +74,7 @@ def _renamed(data: Data, old: str, new: str) -> Data:
 
 
 def _keys(data: Data, path: tuple[str | int, ...]) -> Iterator[str]:
-    """The keys on a validator's path as they are in the data: to it 007 and +7 are the number 7."""
+    """Yield the keys on a validator's path as the data has them: it takes 007 and +7 for 7."""
     for step in path:
         key = "" if step == _EMPTY else str(step)
         if isinstance(step, int) and isinstance(data, Mapping) and key not in data:
@@ -90,7 +90,7 @@ def _number(key: str) -> int | None:
 def violations(
     errors: Iterable[jsonschema_rs.ValidationError], look: SchemaInput
 ) -> tuple[Violation, ...]:
-    """Every violation, in the order of the data."""
+    """Return every violation, in the order of the data."""
     failures = [_failure(error, look) for error in errors]
     failures = [failure for failure in failures if not _is_included(failure, failures)]
     mistyped = {failure.path for failure in failures if failure.keyword == "type"}
@@ -106,7 +106,7 @@ def violations(
 
 
 def _is_included(failure: _Failure, failures: list[_Failure]) -> bool:
-    """Whether another failure of the same mapping already says what is missing, or why."""
+    """Whether another failure of the same mapping already explains what is missing."""
     beside = [other for other in failures if other.path == failure.path and other is not failure]
     if failure.keyword == "dependentRequired":
         return any(other.branches for other in beside)
@@ -316,7 +316,7 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False,
 
 
 def _unquoted(pointer: Pointer, value: str, types: list[str]) -> str:
-    """Return what to write for a string that stands for a number or boolean; empty for others."""
+    """Return what to write for a string that means a number or boolean, or "" for any other."""
     if re.fullmatch("-?(0|[1-9][0-9]*)", value):
         return translation.written({pointer.last: int(value)})
     boolean = _BOOLEANS.get(value.lower()) if "boolean" in types else None

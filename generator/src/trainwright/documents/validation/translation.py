@@ -331,7 +331,7 @@ def _fits(pointer: Pointer, fields: Fields, beside: Fields) -> bool:
 
 
 def suits(pointer: Pointer, value: Data) -> bool:
-    """Whether a field takes a mapping or list where one is written, and a scalar where one is."""
+    """Whether a field takes a mapping or list if one is written, or a scalar if one is."""
     many: tuple[Data, ...] = ({}, [])
     holds_many = any(_fits(pointer.parent, {pointer.last: example}, {}) for example in many)
     return holds_many == isinstance(value, dict | list)

@@ -27,7 +27,7 @@ class Violation:
 
 
 def show(value: Data) -> str:
-    """A value as people wrote it, short enough for one line."""
+    """Return a value as people wrote it, shortened to fit on one line."""
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list):
