@@ -28,7 +28,7 @@ def in_order(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def above(path: str) -> Iterator[str]:
-    """The folders around a path, the nearest first, without the root."""
+    """Yield the folders around a path, the nearest first, without the root."""
     while path := path.rpartition("/")[0]:
         yield path
 

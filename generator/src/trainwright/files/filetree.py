@@ -1,4 +1,4 @@
-"""The rendered tree on disk: what is there, what would change, and the change made safely."""
+"""The rendered tree on disk: its files, what would change, and the change made safely."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Changes:
 
 
 def digest(text: str) -> str:
-    """SHA-256 of a text as it is on disk."""
+    """Return the SHA-256 of a text as it is on disk."""
     return digest_of(text.encode())
 
 
 def digest_of(raw: bytes) -> str:
-    """SHA-256 of a file's bytes with the line ends of a rendered text.
+    """Return the SHA-256 of a file's bytes with the line ends of a rendered text.
 
     Git converts them to CRLF in a working tree (core.autocrlf), which is not an edit by hand.
     """
@@ -53,7 +53,7 @@ def digest_of(raw: bytes) -> str:
 
 
 def listing(folder: Path) -> tuple[str, ...]:
-    """Every file below the folder, relative to it, sorted; none when there is no folder."""
+    """Return every file below the folder, relative to it, sorted; () if there is no folder."""
     return tuple(sorted(_walk(os.fspath(folder), "")))
 
 
@@ -81,16 +81,18 @@ def hashes(folder: Path, paths: tuple[str, ...]) -> dict[str, str]:
     return digests
 
 
-def compare(wanted: Mapping[str, str], there: Mapping[str, str], keep: frozenset[str]) -> Changes:
-    """Return the changes that turn `there` (hashes by path) into `wanted` (texts by path).
+def compare(wanted: Mapping[str, str], present: Mapping[str, str], keep: frozenset[str]) -> Changes:
+    """Return the changes that turn `present` (hashes by path) into `wanted` (texts by path).
 
-    Files in `keep` are left alone: they are known to be right, or were not asked about.
+    Files in `keep` are not removed: they are right, or nothing was requested for them.
     """
-    added = {path: text for path, text in wanted.items() if path not in there}
+    added = {path: text for path, text in wanted.items() if path not in present}
     changed = {
-        path: text for path, text in wanted.items() if path in there and there[path] != digest(text)
+        path: text
+        for path, text in wanted.items()
+        if path in present and present[path] != digest(text)
     }
-    removed = tuple(sorted(path for path in there if path not in wanted and path not in keep))
+    removed = tuple(sorted(path for path in present if path not in wanted and path not in keep))
     return Changes(added, changed, removed)
 
 
@@ -279,7 +281,7 @@ def _scratch(folder: Path) -> Path:
 
 
 def _write_new(path: Path, raw: bytes) -> None:
-    """A file that is not there yet, on the disk when this returns."""
+    """Create a file, which must not exist, and sync it to the disk."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with os.fdopen(os.open(path, flags, 0o644), "wb") as file:
         file.write(raw)

@@ -1,8 +1,8 @@
 """Git, through its own command: what a commit holds, and what differs from it.
 
 The command rather than a library, since only it honours a user's configuration whole: signing,
-hooks, credentials, alternates, partial clones, formats of the object store yet to come. How it is
-started, so that reading runs nothing, is in `git_command`.
+hooks, credentials, alternates, partial clones, formats of the object store yet to come.
+`git_command` starts it so that reading runs nothing.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class Repository:
     def git(
         self, *arguments: str, given: bytes = b"", extra: Mapping[str, str] | None = None
     ) -> bytes:
-        """Return the output of a git command. Raises GitError with git's error message."""
+        """Return the output of a git command. Raise GitError with git's error message."""
         return git_command.run(self.folder, arguments, given, extra or {})
 
     def line(self, *arguments: str, extra: Mapping[str, str] | None = None) -> str:
-        """The one line that a git command prints."""
+        """Return the one line that a git command prints. Raise GitError."""
         return self.git(*arguments, extra=extra).decode(errors="replace").strip()
 
     def commit(self, revision: str) -> str:
-        """The hash of the commit that a revision names."""
+        """Return the hash of the commit that a revision names. Raise GitError if there is none."""
         try:
             return self.line(
                 "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
@@ -67,7 +67,7 @@ class Repository:
             ) from error
 
     def commits(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the hashes of the commits that exist, by the names they were asked for."""
+        """Return the hashes of the commits that exist, by the names in `names`."""
         revisions = [name for name in dict.fromkeys(names) if name and name.isprintable()]
         given = "".join(f"{name}^{{commit}}\n" for name in revisions).encode()
         try:
@@ -78,7 +78,10 @@ class Repository:
         return {name: commit for name, commit in pairs if not commit.endswith("missing")}
 
     def merge_base(self, one: str, other: str) -> str:
-        """The newest commit that both have in their history."""
+        """Return the newest commit that both have in their history.
+
+        Raise GitError if there is none.
+        """
         try:
             return self.line("merge-base", "--end-of-options", one, other)
         except GitError as error:
@@ -137,7 +140,7 @@ class Repository:
         *,
         among: Collection[str] = (),
     ) -> frozenset[str]:
-        """Paths below a folder that differ between a commit and `head` (None: what is on disk).
+        """Return paths below a folder that differ between a commit and `head` (None: the disk).
 
         Untracked files that are not ignored count as well. Paths are relative to the folder; if
         `among` names any, only those are looked at.
@@ -148,18 +151,18 @@ class Repository:
     def differing(
         self, commit: str, folder: str, head: str | None = None, *, among: Collection[str] = ()
     ) -> frozenset[str]:
-        """The same without untracked files."""
+        """Return the paths of `changed` without untracked files."""
         names = ("--name-only", "--no-renames", "-z", commit, *([head] if head else []))
         where = _where(folder, among)
         return _below(_paths(self.git("diff", *names, *where, extra=_LITERAL)), folder)
 
     def untracked(self, folder: str, *, among: Collection[str] = ()) -> frozenset[str]:
-        """Untracked files below a folder that are not ignored, whatever commit is checked out."""
+        """Return untracked files below a folder that are not ignored, at any commit."""
         listing = ("--others", "--exclude-standard", "-z", *_where(folder, among))
         return _below(_paths(self.git("ls-files", *listing, extra=_LITERAL)), folder)
 
     def tree(self, commit: str, folder: str = "", *, later: str = "") -> Commit:
-        """The files of a commit below a folder of the repository.
+        """Return the files of a commit below a folder of the repository.
 
         Those in folders named `later` are read on demand, all others at once.
         """
@@ -180,7 +183,10 @@ class Repository:
     # --- writing: commits of what is on disk ---------------------------------------------------
 
     def uncommitted(self, folder: str) -> frozenset[str]:
-        """Paths below a folder that differ from HEAD on disk or in the index, from the top."""
+        """Return paths below a folder that differ from HEAD on disk or in the index.
+
+        They are relative to the top of the repository.
+        """
         every = ("--porcelain", "-z", "--no-renames", "--untracked-files=all")
         listed = self.git("status", *every, "--", folder or ".", extra=_LITERAL)
         return frozenset(path[3:] for path in _paths(listed))
@@ -206,7 +212,7 @@ class Repository:
 
     @contextmanager
     def undone_unless_committed(self, paths: Iterable[str]) -> Iterator[None]:
-        """Files that do not differ from HEAD before are as in HEAD after an error or Ctrl-C."""
+        """Restore files from HEAD after an error or Ctrl-C, if they were as in HEAD before."""
         try:
             yield
         except BaseException:
@@ -256,7 +262,7 @@ class Repository:
             return self.line("write-tree", extra=own)
 
     def _blobs(self, folder: Path, files: Mapping[str, str]) -> dict[str, str]:
-        """Hashes by path of texts, stored byte for byte: no line ends converted, no filters."""
+        """Return hashes of texts by path, stored byte for byte: no line ends changed, no filters."""
         for number, text in enumerate(files.values()):
             (folder / str(number)).write_bytes(text.encode())
         given = "".join(f"{folder}/{number}\n" for number in range(len(files))).encode()
@@ -286,7 +292,7 @@ class Repository:
         self.git("fetch", *quietly, "--", remote, wanted)
 
     def push(self, remote: str, commit: str, branch: str) -> None:
-        """Fast-forward a remote's branch to a commit. Raises GitError if that is impossible."""
+        """Fast-forward a remote's branch to a commit. Raise GitError if that is impossible."""
         once = ("--quiet", "--no-follow-tags", "--no-force")
         self.git("push", *once, "--", remote, f"{commit}:refs/heads/{branch}")
 
@@ -352,7 +358,10 @@ def _of_clone(repository: Repository, folder: str) -> Iterator[Path]:
 
 
 def _of_user(repository: Repository) -> Iterator[Path]:
-    """https://git-scm.com/docs/gitignore and https://git-scm.com/docs/gitattributes"""
+    """Yield the user's own gitignore and gitattributes files, whether they exist or not.
+
+    https://git-scm.com/docs/gitignore and https://git-scm.com/docs/gitattributes
+    """
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - no error without a home
     for key, name in (("core.excludesFile", "ignore"), ("core.attributesFile", "attributes")):
         usual = f"--default={base}/git/{name}"
@@ -386,7 +395,10 @@ def at(folder: Path) -> Repository:
 
 
 def find(folder: Path) -> tuple[Repository, str]:
-    """The repository around a folder, and the folder's path in it ("" for its top)."""
+    """Return the repository around a folder, and the folder's path in it ("" for its top).
+
+    Raise GitError if there is none, or git refuses it.
+    """
     repository, inside = around(folder)
     repository.git("rev-parse", "--show-toplevel")  # git is here, and does not distrust the owner
     return repository, inside
@@ -431,14 +443,14 @@ def ignored(root: Path, folder: str) -> frozenset[str]:
 
 def _where(folder: str, among: Collection[str]) -> Sequence[str]:
     """Return a git command's path arguments: those of `among` in a folder, or all of it."""
-    start = f"{folder}/" if folder else ""
-    return ("--", *(f"{start}{path}" for path in sorted(among) or ["."]))
+    prefix = f"{folder}/" if folder else ""
+    return ("--", *(f"{prefix}{path}" for path in sorted(among) or ["."]))
 
 
 def _below(paths: Iterable[str], folder: str) -> frozenset[str]:
-    """Those paths that are below a folder, each as seen from it."""
-    start = f"{folder}/" if folder else ""
-    return frozenset(path.removeprefix(start) for path in paths if path.startswith(start))
+    """Return those paths that are below a folder, relative to it."""
+    prefix = f"{folder}/" if folder else ""
+    return frozenset(path.removeprefix(prefix) for path in paths if path.startswith(prefix))
 
 
 def _paths(listed: bytes) -> Iterator[str]:
@@ -494,7 +506,7 @@ class Commit:
         self._near: set[str] = set()  # folders that were read by themselves
 
     def __reduce__(self) -> tuple[Callable[..., Commit], tuple[Path, str, str, str]]:
-        """Another process reads for itself."""
+        """Pickle what identifies the commit: another process reads it by itself."""
         return (_commit, (self._repository, self.commit, self._folder, self._later))
 
     @cached_property
@@ -562,7 +574,7 @@ class Commit:
         """Return the paths to read together with one: all but the late ones, or for a late one
         those of its folder, and after some folders everything."""
         if not self._is_later(path):
-            return (it for it in self._blobs if not self._is_later(it))
+            return (other for other in self._blobs if not self._is_later(other))
         if len(self._near) == _FEW:
             return self._blobs
         folder = path.rpartition("/")[0]

@@ -125,7 +125,7 @@ def _is_top(folder: Path) -> bool:
 def run(
     folder: Path, arguments: Sequence[str], given: bytes = b"", extra: Mapping[str, str] = {}
 ) -> bytes:
-    """Return what a git command prints at the top of a working tree. Raises GitError."""
+    """Return what a git command prints at the top of a working tree. Raise GitError."""
     if arguments[0] in _FOR_THE_USER:
         _refuse_settings_of_the_tree(folder, arguments[0])
         environment = _inherited(_KEPT, _KEPT_FOR_THE_USER) | _ENVIRONMENT
@@ -163,7 +163,7 @@ def _without_filters(folder: Path) -> Iterator[str]:
 
 
 def _refuse_settings_of_the_tree(folder: Path, command: str) -> None:
-    """Raise an error where a file that a commit can change is part of git's configuration."""
+    """Raise GitError if a file that a commit can change is part of git's configuration."""
     here = folder.resolve()
     listing = ("config", "--null", "--list", "--show-origin", "--name-only")
     fields = os.fsdecode(run(folder, listing)).split("\0")

@@ -41,16 +41,16 @@ class Lineage:
     whole: bool = False
 
     def path(self, path: str) -> str:
-        """A path below the root, from the top of the repository."""
+        """Return a path below the root as a path from the top of the repository."""
         return f"{self.inside}/{path}" if self.inside else path
 
     def own(self, path: str) -> tuple[str, ...]:
-        """The branch's commits that change what is at a path, the oldest first."""
+        """Return the branch's commits that change what is at a path, the oldest first."""
         order = ("--topo-order", "--reverse", "--full-history")
         return self._commits(*order, *self.tips, *(f"^{base}" for base in self.bases), path=path)
 
     def shared(self, path: str, most: int) -> tuple[str, ...]:
-        """The last commits up to a base that change what is at a path, the newest first."""
+        """Return the last commits up to a base that change what is at a path, the newest first."""
         return self._commits(f"--max-count={most}", "--full-history", *self.bases, path=path)
 
     def _commits(self, *options: str, path: str) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ def history(root: Path, revision: str, against: str = "") -> Lineage:
     """Return the history of a commit as a branch that began from nothing or, if `against` names an
     earlier commit, from that.
 
-    Raises GitError for a commit that is not there, or that `against` has already.
+    Raise GitError if the commit does not exist, or `against` has it already.
     """
     repository, inside = git.find(root)
     commit = repository.commit(revision)

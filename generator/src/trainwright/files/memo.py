@@ -41,7 +41,7 @@ class Memo:
 
 
 class _Missing:
-    """No value: it was never made, or it is forgotten."""
+    """The absence of a value: it was never made, or it is forgotten."""
 
 
 _MISSING: Any = _Missing()
@@ -94,7 +94,7 @@ class Cell(Generic[_Value]):
                 outdated += cell.readers
 
     def drop(self) -> None:
-        """Make the value again when it is needed, even if nothing that it read has changed."""
+        """Have the value made again when it is needed, even if nothing that it read has changed."""
         self.outdate()
         self._read = None
 

@@ -24,7 +24,7 @@ _LIBRARIES = ("helm_python", "jsonschema_rs", "yaml")
 
 
 def location(root: Path, name: str) -> Path:
-    """Where something about a repository is kept ($XDG_CACHE_HOME/trainwright/…)."""
+    """Return where something about a repository is cached ($XDG_CACHE_HOME/trainwright/…)."""
     key = digest(os.fsencode(root.resolve()))[:16]
     return _base() / "trainwright" / key / f"{name}.json"
 
@@ -45,7 +45,7 @@ def _base() -> Path:
 
 @cache
 def fingerprint(engine: str) -> str:
-    """Changes whenever code, chart, schemas or an engine do, by size and time of change.
+    """Return a digest that changes with code, chart, schemas or engine, by size and time of change.
 
     An engine is a Helm binary, or `EMBEDDED`.
     """
@@ -65,7 +65,7 @@ def fingerprint(engine: str) -> str:
 
 
 def _states(folder: str) -> Iterator[str]:
-    """Size and time of change of each file, in folders that are links as well."""
+    """Yield size and time of change of each file, in folders that are links as well."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.is_dir():

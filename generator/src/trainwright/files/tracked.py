@@ -69,7 +69,7 @@ class Tracked:
         return self._answer("ignored", folder)  # type: ignore[no-any-return]
 
     def digest(self, path: str) -> str:
-        """The digest of a rendered file; empty for one that is not there or not a file."""
+        """Return the digest of a rendered file, or "" if there is no file."""
         return self._answer("digest", path)  # type: ignore[no-any-return]
 
     def files(self, folder: str) -> tuple[str, ...]:
@@ -219,7 +219,7 @@ def _is_same(one: object, other: object) -> bool:
 
 
 def _in_short(question: Question, answer: Any) -> str:
-    """An answer in few letters."""
+    """Return an answer in few letters."""
     if isinstance(answer, Exception):
         return f"{type(answer).__name__}: {answer}"
     if question in ("kind", "digest"):

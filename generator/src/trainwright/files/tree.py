@@ -22,7 +22,10 @@ MAX_BYTES = 64 * 1024 * 1024  # far larger than any file that people write or th
 
 
 def find_root(start: Path) -> Path:
-    """The nearest folder at or above `start` that has environments/ in it."""
+    """Return the nearest folder at or above `start` that has environments/ in it.
+
+    Raise SourceError if there is none.
+    """
     for folder in (start, *start.parents):
         if (folder / ENVIRONMENTS).is_dir():
             return folder
@@ -142,7 +145,10 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
 
 
 def read_given(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a path that a command names: a pipe too, up to a limit, as devices never end."""
+    """Return the bytes of a path that a command names: a pipe too, up to a limit.
+
+    A device may never end.
+    """
     with open(path, "rb") as opened:  # noqa: PTH123 - a path of any kind
         if stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
             return opened.read()
@@ -164,9 +170,9 @@ _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
 
 
 def read_regular(path: str | os.PathLike[str], *, follow: bool = True) -> bytes:
-    """The bytes of a regular file; anything else is an OSError, and never waited for.
+    """Return the bytes of a regular file. Raise OSError for anything else, without waiting for it.
 
-    Opening a pipe without a writer would block; `follow` says whether a link may be read.
+    Opening a pipe without a writer would block; `follow` is whether a link may be read.
     """
     descriptor = os.open(path, _OPEN if follow else _OPEN | _NO_LINK)
     with FileIO(descriptor) as file:
