@@ -262,7 +262,7 @@ class Repository:
             return self.line("write-tree", extra=own)
 
     def _blobs(self, folder: Path, files: Mapping[str, str]) -> dict[str, str]:
-        """Return hashes of texts by path, stored byte for byte: no line ends changed, no filters."""
+        """Return hashes of texts by path, stored byte for byte, without filters."""
         for number, text in enumerate(files.values()):
             (folder / str(number)).write_bytes(text.encode())
         given = "".join(f"{folder}/{number}\n" for number in range(len(files))).encode()

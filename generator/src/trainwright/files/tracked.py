@@ -32,9 +32,13 @@ class Tracked:
         self.below = below
         self.memo = memo or Memo()
         self.whole = True
-        self._cells: dict[Question, dict[str, Cell[object]]] = {it: {} for it in _QUESTIONS}
+        self._cells: dict[Question, dict[str, Cell[object]]] = {
+            question: {} for question in _QUESTIONS
+        }
         # Answers that are known already, but that no value has been computed from yet.
-        self._at_hand = {it: dict((answers or {}).get(it, {})) for it in _QUESTIONS}
+        self._at_hand = {
+            question: dict((answers or {}).get(question, {})) for question in _QUESTIONS
+        }
         self._behind_links = {"": False}  # by folder, whether it is one or lies behind one
         self._inside: dict[str, set[str]] = {}  # paths that were read, by their folder
         self._new: list[str] = []  # what is not among these yet
