@@ -61,7 +61,7 @@ class Adjusting:
     def adjusted(self, state: str) -> Adjusted:
         """Apply a state, and the job's own edits of operational fields, to the recorded texts.
 
-        Raises CannotAdjust where they do not take the state. An edit of operation that they or the
+        Raise CannotAdjust if the texts do not take the state. An edit of operation that they or the
         live objects do not take is held.
         """
         job = replace(self.found.job, state="suspended" if state == "suspended" else "active")
@@ -80,7 +80,7 @@ class Adjusting:
         return Adjusted(texts, held)
 
     def _operated(self, job: Job, edited: Job) -> Texts:
-        """The texts of a run that is operated otherwise. Raises CannotAdjust."""
+        """Return the texts of a run that is operated as another job. Raise CannotAdjust."""
         if job.target == ADOPTED.name:
             raise CannotAdjust("of an object that was adopted as it is, only the state is edited")
         then, today = self.found.environment, self.sources.environment
@@ -97,7 +97,10 @@ class Adjusting:
         return texts
 
     def _laid(self, edited: Job) -> Texts:
-        """The recorded texts with the difference between the recorded job and another."""
+        """Return the recorded texts with the difference between the recorded job and another.
+
+        Raise CannotAdjust if files would be added or removed.
+        """
         recorded, name = self.found, self.found.record.object
         before = self.render(recorded.job, recorded.environment, name)
         after = self.render(edited, recorded.environment, name)
@@ -132,7 +135,7 @@ def _laid_onto_adopted(file: str, recorded: str, before: str, after: str) -> str
 
 
 def _between(before: str, after: str) -> dict[Pointer, tuple[Data, Data]]:
-    """The values that differ between the first objects of two texts, by their pointers."""
+    """Return the values that differ between the first objects of two texts, by their pointers."""
     was, now = yamlio.load_rendered(before)[0], yamlio.load_rendered(after)[0]
     return {path: (old, new) for path, old, new in differences(was, now, ORDERED)}
 

@@ -66,18 +66,18 @@ class Adopted:
         return target in (self.kind.name, AS_IT_IS.name)
 
     def values(self, target: str) -> str:
-        """The chart values that the object has: Argo CD finds the folders of runs by this file."""
+        """Return the chart values of the object: Argo CD finds the folders of runs by this file."""
         return yamlio.dump({"target": target, "fullnameOverride": self.name})
 
     @property
     def unstoppable(self) -> str:
-        """Why the object as it is takes no state; empty where it does."""
+        """Why the object as it is takes no other state, or "" if it does."""
         if self.kind.suspend and QUEUE_LABEL not in self.manifest.labels:
             return ""
         return "Kueue starts it" if self.kind.suspend else f"a {self.kind} has no field for it"
 
     def text(self, *, suspended: bool | None = None) -> str:
-        """The object, however its file lays it out, as it is or in a state."""
+        """Return the object, however its file lays it out, as it is or in a state."""
         body = dict(self.manifest.body)
         if suspended not in (None, self.suspended):
             body = with_value(body, Pointer(self.kind.suspend), suspended)
@@ -88,7 +88,7 @@ Reading: TypeAlias = Adopted | tuple[Finding, ...] | None  # None where there is
 
 
 def path(file: JobFile) -> str:
-    """Where the object is that the first run of a job is."""
+    """Return where the object is that the first run of a job is."""
     return f"{ENVIRONMENTS}/{file.environment}/{ADOPTED}/{file.name}.yaml"
 
 

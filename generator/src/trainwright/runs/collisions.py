@@ -14,7 +14,7 @@ from trainwright.specs.load import Reader
 
 
 def find(environment: str, runs: Mapping[str, Record], reader: Reader) -> Iterator[Finding]:
-    """A finding per job and object that another job of the environment renders, too."""
+    """Yield a finding per job and object that another job of the environment renders, too."""
     makers: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for job, run in sorted(runs.items()):
         for name in dict.fromkeys(run.objects):
@@ -34,12 +34,12 @@ def find(environment: str, runs: Mapping[str, Record], reader: Reader) -> Iterat
 
 
 def _title(name: str) -> str:
-    """The kind and name of a recorded object."""
+    """Return the kind and name of a recorded object."""
     return "/".join(name.split("/")[-2:])
 
 
 def _place(file: JobFile, name: str, reader: Reader) -> Location:
-    """The line that names the object: a volume's, for a claim of the job's own."""
+    """Return the line that names the object: a volume's, for a claim of the job's own."""
     document = reader.document(file.path)
     if not isinstance(document, Document):
         return Location(file.path)

@@ -55,7 +55,10 @@ def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
 
 
 def _adopted(name: str, state: State, ledger: Ledger) -> Decision:
-    """The first run of a job whose object was in the cluster before; it may have ended there."""
+    """Return what happens to the first run of a job whose object was in the cluster before.
+
+    It may have ended there.
+    """
     if name in ledger.runs:
         return Decision(step=Step.END, name=name, state="finished", record=None)
     step = Step.END if state == "cancelled" else Step.ADOPT
@@ -99,10 +102,10 @@ def unchanged(record: Record) -> Decision:
 
 
 def finished_as(record: Record, job: str, ledger: Ledger) -> str:
-    """The object under which the ledger has the run of a record; empty for a run it does not have.
+    """Return the object under which the ledger has the run of a record, or "" without such a run.
 
-    Who retires a run where it is not rendered, but published, may not know the object's name: what
-    of the job's own file ran tells it, too.
+    Who retires a run that is published but not rendered may not know the object's name: the part of
+    the job's own file that ran identifies it, too.
     """
     if not ledger.runs:  # for which no digest is needed
         return ""
@@ -137,7 +140,7 @@ def overtakes(sources: Sources, record: Record) -> bool:
 
 
 def _same(sources: Sources, record: Record) -> meaning.Same:
-    """Compares two effective specs in the environment that a run began in."""
+    """Return a comparison of two effective specs in the environment that a run began in."""
     environment = began_in(record, sources.environment)
     return Surroundings(sources.spec, environment, sources.job.source).same
 
@@ -206,8 +209,9 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
 
 
 def _operated_alike(sources: Sources, record: Record) -> frozenset[str]:
-    """Return the operational fields whose value is still the run's, however it is written; empty if
-    this version cannot interpret the record.
+    """Return the operational fields whose value is still the run's, however it is written.
+
+    Return none if this version cannot interpret the record.
     """
     try:
         run = recorded_job(record, sources.spec, sources.environment, sources.job.source)
@@ -218,8 +222,9 @@ def _operated_alike(sources: Sources, record: Record) -> frozenset[str]:
 
 
 def _ordered(sources: Sources, record: Record, at: Pointer) -> Location:
-    """Return the line of the mapping whose order of keys changed. Each key stands where the lowest
-    layer that has it puts it.
+    """Return the line of the mapping whose order of keys changed.
+
+    The order is that of the lowest layers which have the keys.
     """
     *below, own = sources.spec.layers
     was, now = (list(lookup(data, at) or ()) for data in (record.job, own.data))

@@ -26,12 +26,12 @@ _NAMED = re.compile(rb"^fullnameOverride: ([-a-z0-9]+)$", re.MULTILINE)
 
 
 def folder_of(environment: str) -> str:
-    """Where the rendered files of an environment are."""
+    """Return where the rendered files of an environment are."""
     return f"{ENVIRONMENTS}/{environment}/{RENDERED}"
 
 
 class RenderedFolder(Owner):
-    """The rendered files of an environment, in whatever tree they are kept."""
+    """The rendered files of an environment, in the tree that they are kept in."""
 
     def __init__(self, tree: Tree, environment: str):
         self.tree = Tracked.of(tree)
@@ -75,7 +75,7 @@ class RenderedFolder(Owner):
 
     @tracked()
     def _parsed(self, job: str) -> Record | None:
-        """The record in a job's folder, whosever it is, read once."""
+        """Return the record in a job's folder, even if it is of another job; it is read once."""
         try:
             return records.parse(self.tree.read(f"{self.path}/{job}/{RECORD_FILE}"))
         except (FileNotFoundError, NotADirectoryError):
@@ -106,7 +106,7 @@ class RenderedFolder(Owner):
         return match[1].decode() if match and identity.is_of(job, match[1].decode()) else ""
 
     def recorded(self, job: str) -> Recorded | None:
-        """The run of a job, with the files that were rendered for it."""
+        """Return the run of a job, with the files that were rendered for it, or None."""
         record = self.record(job)
         if record is None:
             return None
@@ -140,7 +140,7 @@ class RenderedFolder(Owner):
 
     @property
     def listed(self) -> str:
-        """The list of manifests as it is; empty when there is none."""
+        """Return the list of manifests as it is, or "" if there is none."""
         try:
             raw = self.tree.read(f"{self.path}/{KUSTOMIZATION_FILE}")
         except OSError:

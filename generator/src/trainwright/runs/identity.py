@@ -39,7 +39,7 @@ def spec_hash(job: Job, environment: Environment, replaced: str = "") -> str:
 
 
 def object_name(job: Job, digest: str) -> str:
-    """The name of the run's object: the job's name and eight digits of the spec's hash."""
+    """Return the name of the run's object: the job's name and eight digits of the spec's hash."""
     return f"{job.name}-{digest[:8]}"
 
 
@@ -96,8 +96,9 @@ def facts(job: Job, environment: Environment, without: Collection[Fact] = ()) ->
 def unrecorded_facts(
     recorded: Mapping[str, Data], job: Job, environment: Environment
 ) -> tuple[Fact, ...]:
-    """The facts that a record lacks, though they have a value where its run began: the version that
-    wrote it did not know them.
+    """Return the facts that a record lacks, though they have a value where its run began.
+
+    The version that wrote the record did not know them.
     """
     return tuple(
         fact
@@ -149,7 +150,7 @@ def _put(holder: dict[str, Data], path: list[str], value: Data) -> None:
 
 
 def _value(data: Data, path: list[str]) -> Data:
-    """The value at a path, or None."""
+    """Return the value at a path, or None."""
     for key in path:
         data = data.get(key) if isinstance(data, Mapping) else None
     return data
@@ -192,6 +193,6 @@ def _plain(value: object) -> Data:
 
 
 def amount(value: Data) -> Data:
-    """A quantity as a number: 1000m CPUs are 1."""
+    """Return a quantity as a number: 1000m CPUs are 1."""
     amount = quantity.read(value) if isinstance(value, str) else None
     return value if amount is None else f"{amount.normalize():f}"

@@ -22,7 +22,7 @@ _BASES = (re.compile("/extends"), re.compile("(?:/roles/[^/]+)?/pool"))
 
 
 def recorded(data: Spec) -> dict[str, Data]:
-    """The part of a spec, or of one of its layers, that a record keeps."""
+    """Return the part of a spec, or of one of its layers, that a record keeps."""
     return {key: value for key, value in data.items() if key not in ABOUT_THE_FILE}
 
 
@@ -34,7 +34,7 @@ def inherited(data: Spec) -> dict[str, Data]:
 def asked(record: Record, own: Spec, chosen: Mapping[str, Spec], spec: Spec, same: Same) -> bool:
     """Whether the changed lines of the job's own file ask for another run.
 
-    `own` is what the file says now, `spec` the effective spec with all that it inherits, and
+    `own` is the file's present content, `spec` the effective spec with all that it inherits, and
     `chosen`, by key, what a line that selects layers (`extends`, `pool`, the pool of a role) brings
     in. A changed line only counts if the effective value has changed too: an explicit default, a
     value that moved to a base as it is, or a base under another name asks for nothing.
@@ -103,9 +103,9 @@ def says_the_same(one: Spec, other: Spec) -> bool:
 
 
 def digest(own: Spec, run: int) -> str:
-    """Return the SHA-256, in hex, of what the job's own file says of a run, and of its number.
+    """Return the SHA-256, in hex, of a run's number and what the job's own file has for it.
 
-    State and operational fields are left out: a finished run stays finished, whatever they say.
+    State and operational fields are left out: a finished run stays finished, whatever they are.
     """
     written: Data = {key: value for key, value in recorded(own).items() if key != STATE}
     for path in OPERATION.values():

@@ -1,4 +1,4 @@
-"""The record of a run: one file beside its manifests, which says what the run began with."""
+"""The record of a run: one file beside its manifests, with what the run began with."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ ENDED: tuple[State, ...] = ("cancelled", "finished")  # nothing is left to apply
 class Record:
     """What one run of a job began with, and what was rendered for it.
 
-    `job` is what the job's own file said when the run began, `inherited` what lay below it,
-    `environment` the facts of its environment that decide rendered bytes, in the shape of
+    `job` is the content of the job's own file when the run began, `inherited` that of the layers
+    below it, `environment` the facts of its environment that decide rendered bytes, in the shape of
     environment.yaml. `files` are SHA-256 sums of the rendered files by name: none when the run is
     cancelled or finished. `objects` are those files' Kubernetes objects, as "group/Kind/name".
     `held` are operational fields in which the job's own file differs from `job`, and which the live
     object does not take. `source` is the SHA-256 of the job's own file: while it is the same,
     nothing has to be compared.
+
     `replaces` is the object of the run that this one replaced, on which its own name depends.
     `adopted` marks a run whose object existed before its job, and has a name of its own.
     `comment` names the job's file; it is empty in a record that was not read from one.
@@ -66,8 +67,9 @@ class Record:
         return self.comment in ("", _COMMENT.format(source))
 
     def is_of(self, job: str) -> bool:
-        """Whether this is the record of a run of the job, by the run's object name. An adopted
-        object keeps its own name, and only the comment says which job it belongs to.
+        """Whether this is the record of a run of the job, by the run's object name.
+
+        An adopted object keeps its own name, and only the comment names its job.
         """
         if not self.adopted:
             return identity.is_of(job, self.object)
@@ -99,7 +101,7 @@ class Record:
 class RunFiles:
     """The rendered files of a run, in the folder of a tree where they are kept.
 
-    `sums` are SHA-256 sums by name, `intact` says whether each file is there as it was rendered,
+    `sums` are SHA-256 sums by name, `intact` is whether each file is there as it was rendered,
     `here` whether they are where they belong, rather than only in git's history.
     """
 
@@ -110,7 +112,7 @@ class RunFiles:
     here: bool = True
 
     def texts(self) -> dict[str, str]:
-        """The files by name. Raises OSError for one that is not there."""
+        """Return the files by name. Raise OSError for one that is missing."""
         read = {name: self.tree.read(f"{self.folder}/{name}") for name in self.sums}
         return {name: raw.replace(b"\r\n", b"\n").decode() for name, raw in read.items()}
 
@@ -137,12 +139,12 @@ def objects(manifests: Iterable[Manifest]) -> tuple[str, ...]:
 
 
 def path(environment: str, job: str) -> str:
-    """Where the record of a job's run is."""
+    """Return where the record of a job's run is."""
     return f"{ENVIRONMENTS}/{environment}/{RENDERED}/{job}/{RECORD_FILE}"
 
 
 def text(source: str, record: Record) -> str:
-    """The record as JSON: people read it in reviews, and thousands are read in a second.
+    """Return the record as JSON: people read it in reviews, and thousands are read in a second.
 
     `source` is the path of the job's own file.
     """

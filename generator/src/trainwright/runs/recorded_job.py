@@ -59,7 +59,7 @@ def _typed(
 def edited_job(recorded: RecordedJob, sources: Sources, names: Collection[str]) -> Job:
     """Return the job of a run with some fields of operation as its own file has them now.
 
-    Raises CannotAdjust where that is no job.
+    Raise CannotAdjust if the result is no job.
     """
     data = meaning.with_operation(recorded.record, sources.own, sources.spec.data, names)
     job = _typed(recorded.record, data, sources.spec, recorded.environment, sources.job.source)
@@ -122,7 +122,7 @@ def began_in(record: Record, today: Environment) -> Environment:
 
 
 def _pools(facts: Data, today: Mapping[str, Pool]) -> dict[str, Pool]:
-    """The recorded placement of pools, with today's prices and capacities."""
+    """Return the recorded placement of pools, with today's prices and capacities."""
     placed = {name: convert.value(Pool, data, name=name) for name, data in facts.items()}
     return {
         name: replace(

@@ -101,7 +101,7 @@ _AMOUNTS = (*_OF_A_GROUP, *(("roles", _EACH, *path) for path in _OF_A_GROUP))
 
 
 def _in_numbers(data: Data, path: tuple[str, ...]) -> Data:
-    """The data with the amounts at a path as numbers."""
+    """Return the data with the amounts at a path as numbers."""
     if not path:
         amount = quantity.read(data)  # also of 1, which is "1" to Kubernetes
         return data if amount is None else amount

@@ -35,19 +35,19 @@ def _opcodes(one: Sequence[str], other: Sequence[str]) -> Sequence[tuple[str, in
 
 
 def _matching(base: Sequence[str], recorded: Sequence[str]) -> dict[int, int]:
-    """Where lines of the base are in the recorded text."""
+    """Return where lines of the base are in the recorded text, by line numbers."""
     blocks = SequenceMatcher(None, base, recorded, autojunk=False).get_matching_blocks()
-    return {at + n: there + n for at, there, size in blocks for n in range(size)}
+    return {at + n: place + n for at, place, size in blocks for n in range(size)}
 
 
-def _place(here: Mapping[int, int], start: int, stop: int) -> int | None:
+def _place(places: Mapping[int, int], start: int, stop: int) -> int | None:
     """Return where lines of the base begin in the recorded text; None if not contiguous there."""
     if start == stop:  # something is inserted: behind the line above, or in front of the next
-        if start - 1 in here:
-            return here[start - 1] + 1
-        return here.get(stop)
-    place = here.get(start)
-    if place is None or any(here.get(n) != place + n - start for n in range(start, stop)):
+        if start - 1 in places:
+            return places[start - 1] + 1
+        return places.get(stop)
+    place = places.get(start)
+    if place is None or any(places.get(n) != place + n - start for n in range(start, stop)):
         return None
     return place
 

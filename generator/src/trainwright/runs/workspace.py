@@ -113,9 +113,7 @@ def standing(job: ResolvedJob, record: Record | None, entries: Ledger) -> Resolv
 
 
 class RunState(enum.StrEnum):
-    """The state of a run in git. For one that is rendered, only commands that read the cluster say
-    that it is active.
-    """
+    """The state of a run in git; only commands that read the cluster report one as active."""
 
     RENDERED = "rendered"
     ACTIVE = "active"
@@ -134,9 +132,9 @@ class RunState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRun:
-    """The run of a job as it stands in git, and the changes that it does not have.
+    """The run of a job in git, and the changes that it does not have.
 
-    `outcome` is that of a retired one. `object` and `target` are empty where there never was a run.
+    `outcome` is that of a retired one. `object` and `target` are empty if there never was a run.
     """
 
     object: str
@@ -218,7 +216,7 @@ class Workspace(Owner):
         return (*engine_files.findings(self.tree, jobs), *engine_files.hidden(self.tree, jobs))
 
     def loaded(self, name: str) -> LoadedEnvironment:
-        """An environment's own file and the layers below each of its jobs."""
+        """Return an environment's own file and the layers below each of its jobs."""
         return self.reader.environment(name)
 
     @property
@@ -233,7 +231,7 @@ class Workspace(Owner):
 
     @tracked()
     def sound(self, name: str) -> Environment | None:
-        """An environment; None when its own file is not usable."""
+        """Return an environment, or None if its own file is not usable."""
         environment = resolve.loaded(self.loaded(name))
         if environment is not None and self.kubernetes:
             environment = replace(environment, kubernetes_version=self.kubernetes)
@@ -267,7 +265,7 @@ class Workspace(Owner):
 
     @tracked()
     def ledger(self, environment: str) -> Ledger:
-        """The finished runs of an environment."""
+        """Return the finished runs of an environment."""
         return ledger.read(self.reader, environment)
 
     @tracked()
@@ -282,7 +280,7 @@ class Workspace(Owner):
         return demand_of_job(job, attempts(job, environment) if has_target and environment else 1)
 
     def folder(self, environment: str) -> RenderedFolder:
-        """The rendered files of an environment, and the records of its runs."""
+        """Return the rendered files of an environment, and the records of its runs."""
         if environment not in self._folders:
             self._folders[environment] = RenderedFolder(self._rendered, environment)
         return self._folders[environment]
@@ -448,8 +446,9 @@ class Workspace(Owner):
         return JobRun(object=name, target=target, state=there)
 
     def stays(self, file: JobFile, run: Recorded) -> bool:
-        """Whether nothing needs doing for the run of a job: its own file says what it said, and its
-        state is unchanged. False if that takes a closer look.
+        """Whether nothing needs doing for a job's run: its own file and its state are unchanged.
+
+        False if that takes a closer look.
         """
         environment, record = self.sound(file.environment), run.record
         held = environment is not None and environment.shared_changes == "hold"
@@ -478,8 +477,9 @@ class Workspace(Owner):
         return not taken.findings and files.digests(taken.spec.data) == then
 
     def _taken(self, file: JobFile) -> files.WithFiles | None:
-        """Return what a job's own file says, with the files of the repository that it names, or
-        None if it cannot be read.
+        """Return the content of a job's own file with the files of the repository that it names.
+
+        Return None if it cannot be read.
         """
         document = self.reader.document(file.path)
         if not isinstance(document, Document):
@@ -514,8 +514,8 @@ class Workspace(Owner):
             return inherited
         own = Layer(JOB, Document(file="", data=record.job, places={}, keys={}))
         placed = layers.roles_on_pools(layers.stacked(below, (*bases, own)).layers)
-        found: Mapping[str, Data] = merge(stack(tuple(placed)).data, inherited)
-        return found
+        merged: Mapping[str, Data] = merge(stack(tuple(placed)).data, inherited)
+        return merged
 
     @tracked()
     def _bases(self, extended: str) -> tuple[Layer, ...] | None:
