@@ -52,7 +52,7 @@ class Item:
 
 
 def run(workspace: Workspace, items: Sequence[Item], options: BatchOptions) -> Iterator[Outcome]:
-    """Every job rendered, in order."""
+    """Yield the outcome of every job, in order."""
     if not items:
         return
     processes = min(_MAX_PROCESSES, processors())

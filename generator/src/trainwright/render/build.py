@@ -45,7 +45,7 @@ class BuildOptions:
     and is not used for rendering further; `against` names the branch that this one is merged into.
     With `check_next_runs`, the next run of every job is checked, else only runs that begin. With
     `recover`, missing records are taken from git's history. `new_runs` lets runs begin in place of
-    those whose beginning is unknown. `writes` says that the result will be written.
+    those whose beginning is unknown. `writes` is whether the result will be written.
     """
 
     today: str  # ISO date, for the expiry of waivers
@@ -114,7 +114,7 @@ def build(
     rendered: Tree | None = None,
     history: History | None = None,
 ) -> Build:
-    """Load, merge, validate, render, check and compare whatever the patterns select.
+    """Load, merge, validate, render, check and compare the jobs that the patterns select.
 
     `specs` are read instead of those on disk, such as a commit's or edited ones. `rendered` is the
     tree with the runs, if not the one on disk; `history` is the history of that, if not HEAD's.

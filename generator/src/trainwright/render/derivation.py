@@ -66,7 +66,7 @@ class Underived:
 class _Proof:
     """Whether a folder is believed, and the branch's last state of it that is.
 
-    `here` says that only this machine believes it: no commit may have what it was rendered from.
+    `here` means that only this machine believes it: no commit may have what it was rendered from.
     `refusal` is why the environment does not accept such a run, although a commit rendered it.
     """
 
@@ -80,10 +80,10 @@ class _Proof:
 class Derivation(Owner):
     """The check of a workspace's rendered files against the base and the commits of its branch.
 
-    What is found about a job is kept up to date as sources change (see `memo`). Once a rendered
+    The results about a job are kept up to date as sources change (see `memo`). Once a rendered
     file or a commit changes, a new derivation is needed: `detach` this one.
 
-    `on_disk` says whether the workspace is the working tree, and not the branch's last commit.
+    `on_disk` is whether the workspace is the working tree, and not the branch's last commit.
     `changed` are the files that differ from the first base, if that is known.
     """
 
@@ -124,9 +124,12 @@ class Derivation(Owner):
         return derivation
 
     def underived(self, environment: str) -> tuple[Underived, ...]:
-        """All of an environment's rendered folder that is not believed."""
+        """Return everything in an environment's rendered folder that is not believed."""
         jobs = (JobFile(environment, job) for job in self.jobs(environment))
-        return (*(it for file in jobs for it in self.of_job(file)), *self.beyond_jobs(environment))
+        return (
+            *(item for file in jobs for item in self.of_job(file)),
+            *self.beyond_jobs(environment),
+        )
 
     def of_job(self, file: JobFile) -> tuple[Underived, ...]:
         """Return what cannot be derived in a job's own folder."""
@@ -153,7 +156,7 @@ class Derivation(Owner):
         )
 
     def replaced(self, environment: str) -> frozenset[str]:
-        """The jobs whose folders the next commit cannot have as they are."""
+        """Return the jobs whose folders the next commit cannot have as they are."""
         proofs = {job: self._proof(JobFile(environment, job)) for job in self.jobs(environment)}
         return frozenset(job for job, proof in proofs.items() if proof.here or not proof.holds)
 
@@ -219,7 +222,7 @@ class Derivation(Owner):
         return sorted(self._differs_from(tip))
 
     def _differs_from(self, commit: str) -> frozenset[str]:
-        """The files on disk that are not as in a commit."""
+        """Return the files on disk that are not as in a commit."""
         lineage = self._lineage
         differing = lineage.repository.differing(commit, lineage.inside, among=(ENVIRONMENTS,))
         return differing | self._untracked
@@ -233,7 +236,7 @@ class Derivation(Owner):
         return sorted(self.changed)
 
     def _changed_in(self, environment: str) -> frozenset[str]:
-        """Paths in a rendered folder that differ from the base; empty is the folder itself."""
+        """Return paths in a rendered folder that differ from the base; "" is the folder itself."""
         folder = folder_of(environment)
         start = len(folder) + 1
         inside = _inside(folder, self._changed_in_order)
@@ -241,7 +244,7 @@ class Derivation(Owner):
         return frozenset([*itself, *(path[start:] for path in inside)])
 
     def jobs(self, environment: str) -> KeysView[str]:
-        """The folders in a rendered folder, each of a job, in which something differs, sorted."""
+        """Return the folders of jobs in a rendered folder in which something differs, sorted."""
         if environment not in self._jobs:
             inside = self._changed_in(environment)
             folders = {path.partition("/")[0] for path in inside if "/" in path}
@@ -307,7 +310,7 @@ class Derivation(Owner):
         return believed
 
     def _refusal(self, file: JobFile, goal: State) -> str:
-        """Why the environment takes no run that is new to the base; empty where it does."""
+        """Return why the environment takes no run that is new to the base, or "" if it does."""
         record, sources = _parsed(goal), self._sources(self._workspace, file)
         if record is None or sources is None or record.state in ENDED:
             return ""
@@ -323,7 +326,7 @@ class Derivation(Owner):
         return not self._lineage.whole and record.object not in self._of_bases(file)
 
     def _of_bases(self, file: JobFile) -> frozenset[str]:
-        """The objects of a job's runs in the bases."""
+        """Return the objects of a job's runs in the bases."""
         if file not in self._objects:
             path = f"{folder_of(file.environment)}/{file.name}"
             states = (self._committed(base, path) for base in self._lineage.bases)
@@ -333,7 +336,7 @@ class Derivation(Owner):
     def _leads(
         self, workspace: Workspace, file: JobFile, believed: Iterable[State], goal: State
     ) -> bool:
-        """Return whether a workspace's sources turn one of the believed states into `goal`.
+        """Whether a workspace's sources turn one of the believed states into `goal`.
 
         A run that has ended may have begun in between: none of it is applied, before or after.
         """
@@ -393,7 +396,7 @@ class Derivation(Owner):
         return {**texts, RECORD_FILE: records.text(file.path, rendered.record).encode()}
 
     def _replaced(self, workspace: Workspace, file: JobFile, record: Record | None) -> str | None:
-        """Return the object that a run's record says it replaced, if it can be the job's."""
+        """Return the object that a record has as replaced, or None if it cannot be the job's."""
         if record is None:
             return None
         adopted = workspace.adopted(file)
@@ -403,7 +406,7 @@ class Derivation(Owner):
         return name if name in names or identity.is_of(file.name, name) else None
 
     def _elsewhere(self, workspace: Workspace, file: JobFile, goal: State) -> Iterator[State]:
-        """The folder in the base that went along with its environment's, when that was renamed."""
+        """Yield the folder in the base that a job had before its environment was renamed."""
         record = _parsed(goal)
         if record is None or record.is_written_for(file.path):
             return
@@ -593,11 +596,11 @@ class Derivation(Owner):
         return _state(self._commit(commit).tree, folder)
 
     def _goal(self, file: JobFile) -> State:
-        """The folder of a job as it is at hand."""
+        """Return the folder of a job as it is at hand."""
         return self._state_here(f"{folder_of(file.environment)}/{file.name}")
 
     def files(self, environment: str) -> State:
-        """All that is in an environment's rendered folder, by path in it."""
+        """Return all files in an environment's rendered folder, by path in it."""
         return self._state_here(folder_of(environment))
 
     def _at_hand(self, path: str) -> bytes | None:
@@ -651,7 +654,7 @@ def _contains(paths: Sequence[str], path: str) -> bool:
 
 
 def _state(tree: Tree, folder: str, prefix: str = "") -> State:
-    """The files of a folder of a tree."""
+    """Return the files of a folder of a tree, by path in it."""
     if tree.kind(folder) != "folder":
         return {}
     contents: dict[str, bytes] = {}
@@ -688,7 +691,7 @@ def _recorded(file: JobFile, state: State) -> Recorded | None:
 
 
 def _records(states: Iterable[State]) -> list[Record]:
-    """The records in folders of a job that can be read."""
+    """Return the records in folders of a job that can be read."""
     return [record for state in states if (record := _parsed(state))]
 
 
@@ -743,7 +746,7 @@ def difference(present: bytes | None, expected: bytes | None) -> tuple[str, int]
 
 
 def _quoted(line: str) -> str:
-    """A line as far as it is shown."""
+    """Return a line as far as it is shown."""
     text = line.strip()
     return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}…"
 

@@ -1,4 +1,4 @@
-"""Refuses fields of rendered pods that an API server would drop, at the line that asks for them."""
+"""Refuses fields of rendered pods that an API server would drop, at the line that requests them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def refusals(
     spec: Mapping[str, Data],
     patched: Patched | None = None,
 ) -> Iterator[Unsupported]:
-    """Everything that the definition of the target does not have, each field of the spec once."""
+    """Yield everything that the definition of the target lacks, each field of the spec once."""
     version = environment.targets[job.target].version
     plain = {
         _place(m, dropped)
@@ -79,7 +79,7 @@ def _words(field: Pointer) -> tuple[str, str]:
 
 
 def _name(field: Pointer) -> str:
-    """As Kubernetes calls it in a pod, or in a container: lifecycle.preStop.sleep."""
+    """Return Kubernetes' name of a field in a pod or container: lifecycle.preStop.sleep."""
     keys = [key for key in field.parts if not key.isdecimal()]
     return ".".join(keys[1:] if keys[0].endswith("ontainers") else keys)
 
@@ -87,7 +87,7 @@ def _name(field: Pointer) -> str:
 def _written(
     dropped: Pruned, pod: Mapping[str, Data], job: Job, spec: Mapping[str, Data]
 ) -> Pointer:
-    """The field of a job that a field of a rendered pod comes from, or its name."""
+    """Return the field of a job that a field of a rendered pod comes from, or its name."""
     holder, *rest = dropped.field.parts
     if not holder.endswith("ontainers"):
         return authored.of_pod(dropped.field, pod) or Pointer("/name")

@@ -26,7 +26,7 @@ _JOINED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD")
 class History:
     """The commits that lead to a working tree; none without a repository.
 
-    `beside` says whether they also hold the rendered files, rather than another branch; `tip` is
+    `beside` is whether they also hold the rendered files, rather than another branch; `tip` is
     the last of them.
     """
 
@@ -60,7 +60,7 @@ class History:
     def runs(
         self, files: Collection[JobFile], workspace: Workspace
     ) -> Mapping[JobFile, Recorded | None]:
-        """The run of each job: as it is recorded, or else as git knows it."""
+        """Return the run of each job as it is recorded, else as git has it, or None."""
         recorded = {file: workspace.folder(file.environment).recorded(file.name) for file in files}
         merged = {
             file: side
@@ -83,8 +83,8 @@ class History:
     def lacks(self, file: JobFile, record: Record) -> bool:
         """Whether the last commit lacks the run that is recorded here.
 
-        Rendering between two edits does not begin a run: what counts when another run is asked for
-        is the last commit's, to which later edits may have returned.
+        Rendering between two edits does not begin a run: when another run is requested, only the
+        last commit's counts, to which later edits may have returned.
         """
         if not self.beside or self._found is None:
             return False
@@ -115,7 +115,7 @@ class History:
         return Recorded(run.record, replace(committed.files, here=False))
 
     def recorded(self, files: Collection[JobFile]) -> Mapping[JobFile, Recorded]:
-        """The last run of each job that a commit has a record of and that the job outlived."""
+        """Return the last run of each job that a commit has recorded and that the job outlived."""
         if not files or self._found is None:
             return {}
         head = self._at(self._tip)
@@ -155,8 +155,9 @@ class History:
         return None
 
     def _sides(self, file: JobFile, source: str) -> tuple[str, ...]:
-        """Return the commits joined by the merge in progress, or by the one that last wrote a job
-        and its run.
+        """Return the commits joined by the merge in progress, or by the one that last wrote a job.
+
+        Return () if there is no merge, or the job was edited since.
         """
         if self._found is None:
             return ()

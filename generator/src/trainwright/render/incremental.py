@@ -102,7 +102,7 @@ class IncrementalCheck(Owner):
         return self._stale.keys()
 
     def reached(self, path: str) -> Collection[JobFile]:
-        """The jobs that a file decides, as far as they were checked."""
+        """Return the jobs that a file decides, as far as they were checked."""
         return self._reached.get(path, ())
 
     def concerns(self, path: str) -> bool:
@@ -144,7 +144,7 @@ class IncrementalCheck(Owner):
 
     @tracked(same=eq)
     def _underived_of(self, file: JobFile) -> tuple[Finding, ...]:
-        """The findings about the rendered files of a job that follow from no source."""
+        """Return the findings about the rendered files of a job that follow from no source."""
         proof = self._proof.get()
         return tuple(map(derivation.finding, proof.of_job(file) if proof else ()))
 
@@ -219,28 +219,38 @@ class IncrementalCheck(Owner):
 
     @tracked()
     def _of(self, name: str) -> tuple[Finding, ...]:
-        """The findings of an environment, as far as its jobs were checked."""
+        """Return the findings of an environment, as far as its jobs were checked."""
         jobs = self.workspace.survey.jobs.get(name, ())
-        by_job = {file.name: it for file in jobs if (it := self.checked(file))}
+        by_job = {file.name: checked_job for file in jobs if (checked_job := self.checked(file))}
         folder = self.workspace.folder(name)
-        begins = {job: it.record.object if it.record else "" for job, it in by_job.items()}
+        begins = {
+            job: checked_job.record.object if checked_job.record else ""
+            for job, checked_job in by_job.items()
+        }
         new = (file for file in jobs if file.name in by_job and not folder.record(file.name))
         check = EnvironmentCheck(
             name=name,
             jobs=jobs,
-            checked={job: it.outcome for job, it in by_job.items()},
-            runs={job: it.record for job, it in by_job.items() if it.record},
+            checked={job: checked_job.outcome for job, checked_job in by_job.items()},
+            runs={
+                job: checked_job.record for job, checked_job in by_job.items() if checked_job.record
+            },
             unknown=tuple(file for file in new if has_unknown_run(folder, file, begins[file.name])),
             whole=len(by_job) == len(jobs),
         )
         findings = check.findings(self.workspace, self._today.get())
         is_sound = self.workspace.sound(name) is not None  # or its jobs are not checked
-        of_jobs = (it for checked in by_job.values() for it in checked.underived if is_sound)
+        of_jobs = (
+            checked_job
+            for checked in by_job.values()
+            for checked_job in checked.underived
+            if is_sound
+        )
         return (*findings, *of_jobs, *self._underived_beside(name))
 
     @tracked(same=eq)
     def _underived_beside(self, name: str) -> tuple[Finding, ...]:
-        """The findings about rendered files of an environment that no job was checked with."""
+        """Return the findings about an environment's rendered files that are of no checked job."""
         proof = self._proof.get()
         if proof is None:
             return ()
@@ -248,7 +258,7 @@ class IncrementalCheck(Owner):
         own = [file.name for file in self.workspace.survey.jobs.get(name, ()) if is_sound]
         others = (JobFile(name, job) for job in proof.jobs(name) - own)
         underived = (
-            *(it for file in others for it in proof.of_job(file)),
+            *(item for file in others for item in proof.of_job(file)),
             *proof.beyond_jobs(name),
         )
         return tuple(map(derivation.finding, underived))

@@ -75,14 +75,14 @@ def _in_role(problem: Unsupported, job: Job) -> Unsupported:
 
 
 def texts(job: Job, environment: Environment, name: str, engine: Engine) -> dict[str, str]:
-    """The chart's values, and the manifests that it renders of them. Raises ChartRefusal."""
+    """Return the chart's values, and the manifests that it renders of them. Raise ChartRefusal."""
     decided = values.build(job, environment, name)
     dumped = yamlio.dump(decided, blocks=True)
     return {VALUES_FILE: dumped, **rendered(decided, job, engine)}
 
 
 def rendered(decided: Mapping[str, Data], job: Job, engine: Engine) -> dict[str, str]:
-    """The manifests that the chart renders of a job's values. Raises ChartRefusal."""
+    """Return the manifests that the chart renders of a job's values. Raise ChartRefusal."""
     templates = engine.render(decided, job.name, job.namespace)
     template = TARGETS[job.target].template
     if template not in templates:
@@ -91,7 +91,7 @@ def rendered(decided: Mapping[str, Data], job: Job, engine: Engine) -> dict[str,
 
 
 def manifests(files: Mapping[str, str], target: str) -> tuple[Manifest, ...]:
-    """The objects in rendered files, in the order of the files."""
+    """Return the objects in rendered files, in the order of the files."""
     envelope = TARGETS[target].envelope or dict
     return tuple(
         Manifest(body=envelope(body), path=path)
@@ -107,7 +107,7 @@ _TAKEN = frozenset({Verdict.IN_PLACE, Verdict.UNTIL_ADMITTED})
 def untaken(
     before: Mapping[str, str], after: Mapping[str, str], target: str, environment: Environment
 ) -> str:
-    """Return why live objects do not take an edit of their files; empty where they do."""
+    """Return why live objects do not take an edit of their files, or "" if they do."""
     was, now = ({m.identity: m for m in manifests(files, target)} for files in (before, after))
     if was.keys() != now.keys():
         return "objects of the run would come or go"

@@ -169,7 +169,7 @@ def _of_rules(item: OwnObject, environment: Environment, together: Bundle) -> It
 
 
 def _rendered(runs: Mapping[str, Record]) -> Mapping[tuple[str, str], str]:
-    """The jobs that render an object, by its namespace and "group/Kind/name"."""
+    """Return the jobs that render an object, by its namespace and "group/Kind/name"."""
     return {
         (run.environment.get("namespace", ""), name): job
         for job, run in runs.items()

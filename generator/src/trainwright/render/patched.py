@@ -131,7 +131,7 @@ class Patched:
             yield dx.REFERENCE.at(place, message, remedy=remedy, path=item.at)
 
     def _beside(self, item: Item, old: PodTemplate) -> list[Data]:
-        """The items that the unpatched pod has in the list that an item of the patch is in."""
+        """Return the items that the unpatched pod has in the list of an item of the patch."""
         patch: Data = self.job.pod_patch
         pod: Data = old.body
         for key in item.at.parent.parts[1:]:
@@ -210,7 +210,7 @@ class Patched:
     def _variables(
         self, before: Container, after: Container, at: Pointer
     ) -> Iterator[tuple[Pointer, str, str]]:
-        """Variables that the target or the runtime reads."""
+        """Yield variables that the target or the runtime reads and the patch would change."""
         mine = {*self.job.env, *self.job.secrets}
         named = {str(entry.get("name")): entry for entry in after.env}
         index = {str(entry.get("name")): place for place, entry in enumerate(after.env)}
@@ -268,7 +268,7 @@ _OF_METADATA = {"labels": "podLabels", "annotations": "podAnnotations"}
 
 
 def _fields(patch: Mapping[str, Data], container: str) -> Iterator[tuple[Pointer, str]]:
-    """Parts of a patch that a field of the job is for, each with the name of the field."""
+    """Yield parts of a patch that a field of the job is for, each with the name of the field."""
     spec = patch.get("spec", {})
     yield from _set(patch.get("metadata", {}), _OF_METADATA, AT / "metadata")
     yield from _set(spec, _OF_PODS, AT / "spec")
@@ -298,6 +298,6 @@ def _sets(value: Data) -> bool:
 
 
 def _accelerators(pod: PodTemplate) -> dict[str, Decimal]:
-    """How many of each accelerator one pod asks for, its init containers and sidecars included."""
+    """Return how many of each accelerator one pod requests, in all of its containers."""
     requests = pod_requests(pod).items()
     return {name: amount for name, amount in requests if amount and is_accelerator(name)}

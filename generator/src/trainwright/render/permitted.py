@@ -52,7 +52,7 @@ def of_adopted(
 
 
 def refusal(record: Record, texts: Mapping[str, str], sources: Sources) -> str:
-    """Why the environment as it is now takes no such run; empty where it does."""
+    """Return why the environment as it is now takes no such run, or "" if it does."""
     return next(_refusals(record, texts, sources), "")
 
 
@@ -74,7 +74,7 @@ def _refusals(record: Record, texts: Mapping[str, str], sources: Sources) -> Ite
 
 
 def _weighed(sources: Sources) -> frozenset[str]:
-    """The rules that are waived, or no errors here."""
+    """Return the rules that are waived, or no errors here."""
     environment = sources.environment
     own = (waiver for waiver in sources.job.waivers if not environment.requires(waiver.rule))
     shared = applying(environment.waivers, sources.job.name)

@@ -27,7 +27,7 @@ from trainwright.specs.own_objects import NONE
 class EnvironmentCheck:
     """The jobs of an environment that were checked, and the run that each of them has now.
 
-    `unknown` are jobs that may have an unknown run. `whole` says whether all jobs of the
+    `unknown` are jobs that may have an unknown run. `whole` is whether all jobs of the
     environment were checked, `complete` whether all were selected.
     """
 
@@ -40,7 +40,7 @@ class EnvironmentCheck:
     complete: bool = True
 
     def findings(self, workspace: Workspace, today: str) -> tuple[Finding, ...]:
-        """All that remain after waivers."""
+        """Return all findings that remain after waivers."""
         environment, entries = workspace.sound(self.name), workspace.ledger(self.name)
         if environment is None:
             return workspace.loaded(self.name).findings
@@ -92,7 +92,7 @@ def has_unknown_run(folder: RenderedFolder, file: JobFile, begins: str) -> bool:
 
 
 def unknown_run(file: JobFile, *, there: bool) -> Finding:
-    """A job whose record is missing, or `there` and not to be understood."""
+    """Return the finding about a job whose record is missing or, if `there`, unreadable."""
     path = records.path(file.environment, file.name)
     if not there:
         message = f"{path} is missing, and no commit at hand has it"

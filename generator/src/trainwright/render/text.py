@@ -71,7 +71,7 @@ def _outdated(build: Build) -> Iterator[str]:
 
 
 def counts(environment: EnvironmentBuild, verb: str) -> str:
-    """What happened to an environment's files."""
+    """Return what happened to an environment's files."""
     changes = environment.changes
     if changes is None:
         return "not rendered: it has errors"

@@ -1,8 +1,8 @@
 """Which run records were written on this machine: one that is not committed yet was rendered from
 sources that may have been edited since.
 
-This is kept in the user's cache, where no repository can write, and says nothing of what is
-committed.
+This is kept in the user's cache, where no repository can write, and proves nothing about
+commits.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def note(root: Path, environment: str, changes: Changes) -> None:
 
 
 def records(root: Path, environment: str, job: str) -> Mapping[str, str]:
-    """Return what HEAD was when each record of a job was written, by its SHA-256 sum.
+    """Return the commit of HEAD at the time each record of a job was written, by its SHA-256 sum.
 
-    HEAD is empty where there was no commit.
+    It is empty if there was no commit.
     """
     return _load(root, environment).get(job, {})
 
