@@ -54,7 +54,7 @@ def comment(access: Access, number: int, body: str, author: str) -> Comment:
     """Post a comment, or update the author's earlier one that starts with the same marker.
 
     The marker is the body's first line, an HTML comment. Comments by others are left alone, even
-    with that marker: another account may have put it there.
+    with that marker: another account may have put it there. Raise CommentError.
     """
     marker = body.partition("\n")[0].strip()
     if not _MARKER.fullmatch(marker):
@@ -125,7 +125,7 @@ def _call(access: Access, method: str, url: str, data: Mapping[str, str] | None 
 
 
 def _github_message(error: HTTPError) -> str:
-    """Return GitHub's own message, or the status line's where a proxy answers with a page."""
+    """Return GitHub's own message, or the status line's if a proxy answers with a page."""
     try:
         return str(json.load(error)["message"])
     except (ValueError, LookupError, TypeError):

@@ -1,4 +1,4 @@
-"""A chart's folder into an archive of the same bytes anywhere, and that to and from registries."""
+"""A chart's folder as an archive of the same bytes anywhere, pushed to registries and pulled."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def read(archive: Path) -> Archive:
 def push(archive: Path, remote: str, *, plain_http: bool) -> Pushed:
     """Push an archive, and the provenance file beside it, below `remote` (oci://host/path).
 
-    A version that is already there is left alone. Raises ChartError if it has other contents.
+    A version that is already there is left alone. Raise ChartError if it has other contents.
     """
     if not remote.startswith(OCI):
         raise ChartError(f'"{remote}" is not an OCI registry: write {OCI}<host>/<path>')
@@ -140,7 +140,7 @@ def _refuse_other(chart: Archive, reference: str, plain_http: bool) -> None:
 
 
 def pull(reference: str, destination: Path, *, plain_http: bool) -> Archive:
-    """Download oci://host/path/name:version, and its provenance file where there is one."""
+    """Download oci://host/path/name:version, and its provenance file if there is one."""
     base, _, tag = reference.rpartition(":")
     version = tag.replace("_", "+")
     with _helm_errors():
@@ -150,7 +150,7 @@ def pull(reference: str, destination: Path, *, plain_http: bool) -> Archive:
 
 
 def verify(archive: Path, keyring: Path) -> tuple[str, ...]:
-    """Who signed an archive, by the public keys in a keyring. Raises ChartError if invalid."""
+    """Return who signed an archive, by the keys in a keyring. Raise ChartError if it is invalid."""
     with _helm_errors():
         signers: list[str] = sdk.load().verify(archive, keyring)["signed_by"]
     return tuple(signers)
@@ -252,7 +252,7 @@ def _contents(archive: Path) -> Mapping[str, Data]:
 
 @contextmanager
 def _copy(folder: Path) -> Iterator[Path]:
-    """The folder's files, all with the same date."""
+    """Yield a copy of the folder's files, all with the same date."""
     with tempfile.TemporaryDirectory(prefix="trainwright-") as scratch:
         copy = Path(scratch, "chart")
         shutil.copytree(folder, copy)

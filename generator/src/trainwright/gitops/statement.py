@@ -37,7 +37,7 @@ class RenderedSet:
 
 
 def text(rendered: RenderedSet) -> str:
-    """The whole statement, as JSON."""
+    """Return the whole statement as JSON."""
     data = {
         "_type": _TYPE,
         "subject": subjects(rendered),
@@ -48,7 +48,7 @@ def text(rendered: RenderedSet) -> str:
 
 
 def subjects(rendered: RenderedSet) -> list[Data]:
-    """The files, by path from the top and digest."""
+    """Return the files, by path from the top and digest."""
     return [
         {"name": name, "digest": {"sha256": digest(raw)}}
         for name, raw in sorted(rendered.files.items())
@@ -73,7 +73,7 @@ def predicate(rendered: RenderedSet) -> dict[str, Data]:
 
 
 def for_signing(rendered: RenderedSet) -> dict[str, str]:
-    """The same in the forms that tools take: whole, and predicate and subjects apart."""
+    """Return the statement in the forms that tools take: whole, and as predicate and subjects."""
     name = rendered.environment
     sums = (f"{digest(raw)}  {path}\n" for path, raw in sorted(rendered.files.items()))
     return {

@@ -89,7 +89,7 @@ def verify(
 
     Another file beside them counts as different too if it changes what an engine applies. Only
     the commit `against`, if there is one, is trusted; for a published commit, what the branch held
-    before it. Raises GitError if git lacks one of these commits, and SelectionError.
+    before it. Raise GitError if git lacks one of these commits, and SelectionError.
     """
     history = lineage.history(root, revision, against)
     commit, repository = history.tips[0], history.repository
@@ -100,20 +100,20 @@ def verify(
         if against:
             raise SourceError(f"{revision} was published, and has no specs: leave out --against")
         publisher = Publisher(root, PublishOptions(planning=options))
-        named: dict[str, tuple[JobFile, ...]] = {it.environment: () for it in stated}
+        named: dict[str, tuple[JobFile, ...]] = {statement.environment: () for statement in stated}
         chosen = environments(patterns, named, "verified")
         limits = _SHALLOW if repository.shallow else ""
         published = (
-            _of_published(publisher, repository, commit, it, limits)
-            for it in stated
-            if it.environment in chosen
+            _of_published(publisher, repository, commit, statement, limits)
+            for statement in stated
+            if statement.environment in chosen
         )
         return Verification(commit=commit, base="", sets=tuple(published))
     chosen = environments(patterns, there, "verified")
     derivation = Derivation(root, history, specs, options.helm, on_disk=False)
     by_environment = {name: derivation.underived(name) for name in chosen}
     if not patterns:
-        by_environment |= {it.environment: (it,) for it in derivation.orphans()}
+        by_environment |= {orphan.environment: (orphan,) for orphan in derivation.orphans()}
     if not any(by_environment.values()) and not any(map(derivation.files, by_environment)):
         raise SourceError(f"nothing is rendered in {revision}: name a commit with rendered files")
     base = history.bases[0] if against else ""
@@ -123,7 +123,10 @@ def verify(
         state = {f"{folder_of(name)}/{path}": raw for path, raw in derivation.files(name).items()}
         files = {history.path(path): raw for path, raw in state.items()}
         rendered = RenderedSet(environment=name, files=files, commit=commit, url=url, base=base)
-        compared = {it.path: it for it in _compared(folder_of(name), state, underived, limits)}
+        compared = {
+            comparison.path: comparison
+            for comparison in _compared(folder_of(name), state, underived, limits)
+        }
         for each in engine_files.findings(specs.tree, {name: there.get(name, ())}):
             compared.setdefault(each.place.file, _changed_beside(specs.tree, each))
         in_order = tuple(compared[path] for path in sorted(compared))
@@ -188,7 +191,7 @@ class _Stated:
 
 
 def _stated(repository: Repository, commit: str) -> Iterator[_Stated]:
-    """Yield the statements in a commit. Raises SourceError for a malformed one."""
+    """Yield the statements in a commit. Raise SourceError for a malformed one."""
     tree = repository.tree(commit)
     for path in tree.paths:
         folder, _, name = path.rpartition("/")
@@ -216,7 +219,7 @@ def _of_published(
 ) -> ComparedSet:
     """Compare a published folder, rendering each of its commits again on top of its parent.
 
-    What was not equal once stays so until it is rendered anew.
+    A file that was not equal once stays so until it is rendered anew.
     """
     listed = ("rev-list", "--reverse", "--first-parent", commit, "--", stated.path)
     made = [each for each in repository.line(*listed).split() if repository.has(each, stated.path)]
@@ -230,8 +233,12 @@ def _of_published(
         expected, why = _published(publisher, repository, step, stated, held)
         kept = {path for path in bad if expected.get(path) == present.get(path)}
         comparisons = (_held_against(p, there, expected, why, limits) for p in {*there, *expected})
-        differing = {it.path: it for it in comparisons if it.verdict != "equal"}
-        bad = differing | {path: it for path, it in bad.items() if path in kept}
+        differing = {
+            comparison.path: comparison
+            for comparison in comparisons
+            if comparison.verdict != "equal"
+        }
+        bad = differing | {path: comparison for path, comparison in bad.items() if path in kept}
         present = there
     rendered = RenderedSet(
         environment=stated.environment,

@@ -37,7 +37,7 @@ class Holding:
     folder: str
 
     def full(self, path: str) -> str:
-        """A path in the folder, from the top."""
+        """Return a path in the folder, from the top."""
         return f"{self.folder}/{path}" if self.folder else path
 
     @cached_property
@@ -102,7 +102,7 @@ class Holding:
             )
 
     def removed(self, specs: Mapping[str, str]) -> Iterator[str]:
-        """The records of jobs, given with the paths of their specs, that a commit removed here.
+        """Yield the records of jobs, each with the path of its spec, that a commit removed here.
 
         A job whose spec went with its record came again since: it is a new one.
         """
@@ -126,7 +126,7 @@ class Holding:
         )
 
     def after(self, rendered: Changes) -> Mapping[str, bytes]:
-        """The rendered files by path from the top, once that is changed."""
+        """Return the rendered files by path from the top, once that is changed."""
         gone = {self.full(path) for path in rendered.removed}
         stays = {path: raw for path, raw in self.rendered.items() if path not in gone}
         return {**stays, **{self.full(p): text.encode() for p, text in rendered.written.items()}}

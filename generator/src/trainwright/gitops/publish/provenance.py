@@ -24,7 +24,7 @@ _FACTS = {**dict.fromkeys(("author", "date", "subject", "body", "sha")), "repour
 
 
 class Source:
-    """The commit that is rendered: who made it, when and why."""
+    """The commit that is rendered: its author, time and message."""
 
     def __init__(self, repository: Repository, commit: str):
         self.commit = commit
@@ -41,7 +41,10 @@ class Source:
         self.url = url(repository)
 
     def metadata(self, environments: tuple[str, ...]) -> str:
-        """https://github.com/argoproj/argo-cd/blob/master/util/hydrator/hydrator.go"""
+        """Return hydrator.metadata for Argo CD.
+
+        https://github.com/argoproj/argo-cd/blob/master/util/hydrator/hydrator.go
+        """
         data: dict[str, Data] = {
             "repoURL": self.url,
             "drySha": self.commit,
@@ -110,7 +113,7 @@ def source_of(repository: Repository, tip: str, environment: str) -> str:
 
 
 def removals(repository: Repository, tip: str, paths: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Each path that was last removed by another author's commit, with that commit."""
+    """Yield each path that was last removed by another author's commit, with that commit."""
     if not (tip and paths):
         return
     trailer = f"%(trailers:key={_SOURCE},valueonly,separator=%x2C)"
@@ -131,7 +134,7 @@ def is_newer(
 ) -> bool:
     """Whether the published files came from a commit, `before`, that is later than `source`.
 
-    The remote has the specs of both. Raises PublishError if the two commits have diverged, so that
+    The remote has the specs of both. Raise PublishError if the two commits have diverged, so that
     neither is later.
     """
     if before in ("", source):

@@ -40,7 +40,7 @@ _WAIT, _LONGEST_WAIT = 0.1, 3.0  # seconds between two attempts
 def publish(root: Path, patterns: tuple[str, ...], options: PublishOptions) -> Iterator[Published]:
     """Publish whole environments as they are in HEAD, in one commit per branch.
 
-    Raises PublishError, GitError and, when the specs of a commit have errors, Unsound.
+    Raise PublishError, GitError and, when the specs of a commit have errors, Unsound.
     """
     publisher = Publisher(root, options)
     chosen = environments(patterns, publisher.survey(), "published")
@@ -78,7 +78,10 @@ class Publisher:
         return self._repository.line("branch", "--show-current")
 
     def branch(self, environment: str) -> str:
-        """The branch that an environment is published to."""
+        """Return the branch that an environment is published to.
+
+        Raise PublishError for a bad name.
+        """
         name = _filled(self._options.branch, environment) or self._checked_out
         if name.startswith("-"):
             raise PublishError(f'"{name}" is not a valid name for a branch')
@@ -91,7 +94,7 @@ class Publisher:
         return name
 
     def _path(self, environment: str) -> str:
-        """The folder that an environment is published to, from the top of the branch."""
+        """Return the folder that an environment is published to, from the top of the branch."""
         beside = self._from_top(f"{ENVIRONMENTS}/{environment}/{RENDERED}")
         path = _filled(self._options.path, environment) or beside
         parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -134,7 +137,10 @@ class Publisher:
         return changes
 
     def _refuse_removals(self, branch: str, name: str, holding: Holding, commit: str) -> None:
-        """Raise an error when a job's run was removed from the branch by hand: it is no new job."""
+        """Raise PublishError if a job's run was removed from the branch by hand.
+
+        Such a job is no new one.
+        """
         discovered = load.discover(self._repository.tree(commit, self._inside, later=RENDERED))
         specs = {file.name: self._from_top(file.path) for file in discovered.jobs.get(name, ())}
         if removed := tuple(holding.removed(specs)):
@@ -281,7 +287,7 @@ class Publisher:
 
     @cached_property
     def _derivation(self) -> Derivation | None:
-        """The rendered files beside the specs, and where they may come from."""
+        """Return the derivation of the rendered files beside the specs; None without a branch."""
         branch = lineage.find(self._root)
         helm = self._options.planning.helm
         return Derivation(self._root, branch, self._specs, helm, on_disk=False) if branch else None
@@ -364,7 +370,10 @@ class Publisher:
 
 
 def _filled(text: str, environment: str) -> str:
-    """Fill in the environment. Raises PublishError for any other name in braces, a typo."""
+    """Return a text with the environment filled in.
+
+    Raise PublishError for any other placeholder.
+    """
     filled = text.replace("{env}", environment)
     if unknown := re.search(r"\{[^{}]*\}", filled):
         raise PublishError(f'"{unknown[0]}" is not a placeholder: write {{env}}')

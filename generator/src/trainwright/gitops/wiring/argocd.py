@@ -43,7 +43,7 @@ _SYNC_POLICY: Mapping[str, Data] = {
 
 
 def sync_policy(site: Site) -> dict[str, Data]:
-    """How an Application is synced. No automated sync deletes anything, unless that is wanted.
+    """Return how an Application is synced. No automated sync deletes anything, unless configured.
 
     With Prune=confirm a sync waits for people, fixed to the commit that it began with: it misses a
     revert or another edit meanwhile. Once they confirm, it would delete the run that is in git and
@@ -58,9 +58,9 @@ def sync_policy(site: Site) -> dict[str, Data]:
 
 
 def project(site: Site, namespace: str, sources: tuple[str, ...]) -> tuple[dict[str, Data], ...]:
-    """An AppProject for these repositories, this namespace and these kinds, and nothing else.
+    """Return an AppProject for these repositories, this namespace and these kinds, nothing else.
 
-    Empty if the environment names an existing project.
+    Return () if the environment names an existing project.
     """
     if site.gitops.project:
         return ()
@@ -88,7 +88,7 @@ def project(site: Site, namespace: str, sources: tuple[str, ...]) -> tuple[dict[
 
 
 def _signed(site: Site) -> dict[str, Data]:
-    """Return what makes Argo CD require signed commits, where the environment asks for it.
+    """Return what makes Argo CD require signed commits, if the environment requires them.
 
     Argo CD before 3.5 has only one list of keys, for all repositories of the project.
     """
@@ -108,7 +108,7 @@ def _signed(site: Site) -> dict[str, Data]:
 
 
 def _verified(site: Site) -> dict[str, Verify]:
-    """The git repositories in which commits have to be signed: no policy is about two of them."""
+    """Return the git repositories in which commits have to be signed, each with one policy."""
     chart, own = site.gitops.chart, site.gitops.repository
     charts = (chart.url or own.url, *(run.chart.url for run in site.runs if run.chart.path))
     by_url: dict[str, Verify | None] = dict.fromkeys(charts if chart.path else (), chart.verify)
@@ -154,12 +154,12 @@ def objects(site: Site, namespace: str) -> tuple[dict[str, Data], ...]:
 
 
 def of_values(site: Site) -> dict[str, Data]:
-    """A generator of parameters: each job that has rendered files."""
+    """Return a generator of parameters: each job that has rendered files."""
     return _files(site, VALUES_FILE)
 
 
 def of_records(site: Site) -> dict[str, Data]:
-    """A generator of parameters: the record of each run that has rendered files.
+    """Return a generator of parameters: the record of each run that has rendered files.
 
     Argo CD reads a file as YAML, which includes JSON, whatever its extension.
     https://github.com/argoproj/argo-cd/blob/v3.5.1/applicationset/generators/git.go
@@ -186,12 +186,12 @@ def applications(
     source: Mapping[str, Data],
     target: str = "",
 ) -> dict[str, Data]:
-    """An ApplicationSet with an Application for each job that a generator finds.
+    """Return an ApplicationSet with an Application for each job that a generator finds.
 
     A run that failed, or that the API refuses, does not hold up the others. When a job leaves git,
     its Application is deleted. What that applied is deleted with it only if `prune` is immediate:
     otherwise it stays, and belongs to the same Application again when the job comes back. `target`
-    is a template for the namespace of a run, where its manifests do not name it.
+    is a template for the namespace of a run, if its manifests do not name it.
     """
     immediate = site.gitops.prune == "immediate"
     departure: dict[str, Data] = (
@@ -238,12 +238,12 @@ def adoption(site: Site, job: str, kind: Kind, namespace: str, name: str) -> str
 
 
 def folder(site: Site) -> str:
-    """The folder of a job's rendered files, as a template in an ApplicationSet."""
+    """Return the folder of a job's rendered files, as a template in an ApplicationSet."""
     return f"{site.rendered}/{_JOB}"
 
 
 def git_source(site: Site) -> dict[str, Data]:
-    """The repository of the environments."""
+    """Return the repository of the environments."""
     repository = site.gitops.repository
     return {"repoURL": repository.url, "targetRevision": repository.revision}
 
@@ -322,7 +322,7 @@ def requires(site: Site) -> Iterator[Requirement]:
 
 
 def unfit(site: Site) -> Iterator[InvalidSetting]:
-    """Settings that are missing, or that only Flux reads."""
+    """Yield settings that are missing, or that only Flux reads."""
     gitops = site.gitops
     url = gitops.repository.url
     if not url:
@@ -368,7 +368,7 @@ def _unfit_signatures(gitops: GitOps) -> Iterator[InvalidSetting]:
 
 
 def signed_sources(gitops: GitOps) -> Iterator[tuple[Pointer, Verify]]:
-    """Where signatures are required, by the settings that require them."""
+    """Yield where signatures are required, with the settings that require them."""
     for at, verify in (
         (Pointer("/repository/verify"), gitops.repository.verify),
         (Pointer("/chart/verify"), gitops.chart.verify),

@@ -68,7 +68,7 @@ def _default(now: ChartSource) -> str:
 
 
 def _of_several(site: Site) -> dict[str, Data]:
-    """The chart where registries, repositories or folders differ from run to run.
+    """Return the chart if registries, repositories or folders differ from run to run.
 
     A record without a version or revision pins nothing: then it is the environment's.
     """

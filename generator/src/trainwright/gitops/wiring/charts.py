@@ -15,12 +15,12 @@ _EITHER = "Write chart.oci and chart.version, or chart.path for a chart in a git
 
 
 def of_new_runs(gitops: GitOps) -> ChartSource:
-    """The chart that environment.yaml names, with the repository that it is in."""
+    """Return the chart that environment.yaml names, with the repository that it is in."""
     return _located(gitops.chart_of_new_runs, gitops)
 
 
 def of_run(record: Record, gitops: GitOps) -> tuple[ChartSource, bool]:
-    """The chart that a run began with, and whether that is known.
+    """Return the chart that a run began with, and whether that is known.
 
     A run that began as rendered files was rendered with the chart version that its record names.
     """
@@ -67,7 +67,7 @@ def unfit(site: Site) -> Iterator[InvalidSetting]:
 
 
 def not_needed(site: Site) -> Iterator[InvalidSetting]:
-    """Refuses a chart where the rendered files are applied."""
+    """Refuse a chart if the rendered files are applied."""
     chart = site.gitops.chart
     if chart.oci or chart.path or chart.verify:
         message = "rendered files need no chart"

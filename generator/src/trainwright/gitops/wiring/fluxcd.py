@@ -22,7 +22,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def metadata(site: Site, namespace: str, name: str) -> dict[str, Data]:
-    """Name, namespace and labels of an object of Flux."""
+    """Return name, namespace and labels of an object of Flux."""
     return {"name": name, "namespace": namespace, "labels": site.labels}
 
 
@@ -56,7 +56,7 @@ def repository(
 def oci_repository(
     metadata: dict[str, Data], url: str, tag: str, secret: str, verify: Verify | None
 ) -> dict[str, Data]:
-    """An OCIRepository of one tag."""
+    """Return an OCIRepository of one tag."""
     return {
         "apiVersion": "source.toolkit.fluxcd.io/v1",
         "kind": "OCIRepository",
@@ -72,8 +72,10 @@ def oci_repository(
 
 
 def _signed(verify: Verify) -> dict[str, Data]:
-    """The signature that an artifact has to have."""
-    identities = [{"issuer": it.issuer, "subject": it.subject} for it in verify.identities]
+    """Return the signature that an artifact has to have."""
+    identities = [
+        {"issuer": identity.issuer, "subject": identity.subject} for identity in verify.identities
+    ]
     return {
         "provider": verify.provider or "cosign",
         **_login(verify.secret),
@@ -98,7 +100,7 @@ def acting(site: Site) -> dict[str, str]:
 
 
 def unfit(site: Site) -> Iterator[InvalidSetting]:
-    """Settings that are missing, or that only Argo CD reads."""
+    """Yield settings that are missing, or that only Argo CD reads."""
     gitops = site.gitops
     if not gitops.repository.url:
         yield MISSING_URL

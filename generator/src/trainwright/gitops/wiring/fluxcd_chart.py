@@ -111,7 +111,7 @@ def _release(site: Site, namespace: str, run: WiredRun) -> dict[str, Data]:
 
 
 def _applying() -> dict[str, Data]:
-    """How to install and upgrade without ever uninstalling.
+    """Return how to install and upgrade without ever uninstalling.
 
     By default Helm waits five minutes for the end of a run, calls it failed and removes it.
     """

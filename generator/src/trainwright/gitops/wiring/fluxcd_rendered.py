@@ -141,11 +141,10 @@ def _run(
 def _health(
     site: Site, training: tuple[Kind, ...], others: tuple[tuple[str, str], ...]
 ) -> dict[str, Data]:
-    """A Kustomization is ready once operators have accepted all its runs and none has failed.
+    """Return health checks: ready once operators have accepted all runs and none has failed.
 
     Other objects in it only have to exist, as those in a Kustomization that comes first.
-
-    Without these expressions Flux would call any run ready. Where it acts with its own rights, it
+    Without these expressions Flux would call any run ready. If it acts with its own rights, it
     checks batch Jobs before it looks at the expressions, and would wait for the Jobs to end: then
     it must not wait at all.
     https://github.com/fluxcd/kustomize-controller/blob/v1.9.4/internal/controller/kustomization_controller.go#L1365

@@ -21,19 +21,19 @@ PLACEMENT = ("nodeSelector", "tolerations", "schedulingGates")  # of a flavor an
 
 
 def training(*environments: Environment) -> tuple[Kind, ...]:
-    """The kinds of the environments' runs that a GitOps engine applies, in the registry's order."""
+    """Return the kinds of the environments' runs that an engine applies, in registry order."""
     names = {name for environment in environments for name in environment.targets}
     return tuple(kind for kind in SERVED.values() if kind.name in names)
 
 
 def rendered(*environments: Environment) -> tuple[tuple[str, str], ...]:
-    """Group and kind of everything that may be rendered in these environments, sorted."""
+    """Return group and kind of everything that may be rendered in these environments, sorted."""
     jobs = (kind.group_kind for kind in training(*environments))
     return tuple(sorted({*jobs, *supporting(*environments)}))
 
 
 def supporting(*environments: Environment) -> tuple[tuple[str, str], ...]:
-    """Group and kind of all objects that may accompany runs, sorted."""
+    """Return group and kind of all objects that may accompany runs, sorted."""
     return tuple(sorted({kind for each in environments for kind in _supporting(each)}))
 
 

@@ -52,10 +52,10 @@ class LoadedSites:
 def load_sites(
     root: Path, names: tuple[str, ...], workspace: Workspace | None = None
 ) -> LoadedSites:
-    """The named environments, or all that a GitOps engine applies.
+    """Return the named environments, or all that a GitOps engine applies.
 
     `workspace` is the repository as it was read already, if it was.
-    Raises SelectionError for a name that is no environment, or that no engine applies.
+    Raise SelectionError for a name that is no environment, or that no engine applies.
     """
     workspace = workspace or Workspace(Folder(root))
     jobs, environments = workspace.survey.jobs, workspace.environments
@@ -119,7 +119,7 @@ def _applied(environment: Environment | None) -> bool:
 
 
 def _settings(loaded: LoadedEnvironment) -> Layered:
-    """`gitops` with the line that set each of its values."""
+    """Return `gitops` with the line that set each of its values."""
     return stack(
         tuple(
             Layer(layer.label, layer.document, Pointer("/gitops"))
@@ -141,7 +141,7 @@ def _earlier(folder: RenderedFolder, today: Environment) -> tuple[Environment, .
 
 
 def _adopted(folder: RenderedFolder) -> tuple[GroupKind, ...]:
-    """The kinds of runs that were adopted as they are, whatever targets the environment has."""
+    """Return the kinds of runs that were adopted as they are, also beside the targets."""
     runs = (run for run in folder.records.values() if run.target == ADOPTED.name)
     named = {GroupKind(*identifier.split("/")[:2]) for run in runs for identifier in run.objects}
     return tuple(sorted(named))
@@ -162,7 +162,7 @@ def _unreadable(folder: RenderedFolder, jobs: tuple[JobFile, ...]) -> Iterator[F
 def _runs(
     folder: RenderedFolder, reader: Reader, environment: Environment
 ) -> Iterator[WiredRun | tuple[Finding, ...]]:
-    """Every rendered job of an environment whose wiring lists them, or why it cannot be read."""
+    """Yield every rendered job of an environment whose wiring lists them, or its findings."""
     gitops = environment.gitops
     wiring = WIRINGS[gitops.engine, gitops.mode]
     if not wiring.lists_runs(gitops):
@@ -242,7 +242,7 @@ def _collisions(
     others: Mapping[str, Environment],
     objects: Callable[[str], frozenset[tuple[str, str]]],
 ) -> Iterator[Finding]:
-    """Other environments that render the same objects into the same namespace and cluster."""
+    """Yield other environments that render the same objects into the same namespace and cluster."""
     assert loaded.document is not None
     place = site.environment
     for name, other in others.items():
@@ -266,7 +266,7 @@ def _collisions(
 
 
 def _objects(folder: RenderedFolder) -> frozenset[tuple[str, str]]:
-    """Namespace, where it began, and name of each run that is rendered."""
+    """Return namespace, where it began, and name of each run that is rendered."""
     runs = (run for run in folder.records.values() if run.files)
     return frozenset((run.environment["namespace"], run.object) for run in runs)
 

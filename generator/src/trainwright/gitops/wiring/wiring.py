@@ -21,7 +21,7 @@ Files = Mapping[str, tuple[dict[str, Data], ...]]  # Kubernetes objects by file 
 class WiredRun:
     """A rendered job: its name, its object's name and namespace, and its chart and values.
 
-    `pinned` says whether the run is known to have begun with this chart. If it is not, the chart is
+    `pinned` is whether the run is known to have begun with this chart. If it is not, the chart is
     the one in environment.yaml.
     """
 
@@ -131,8 +131,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 class Wiring:
     """How one GitOps engine, in one mode, is configured for an environment.
 
-    `namespace` is where the engine is usually installed. `lists_runs` says, given the settings,
-    whether the output depends on the jobs, and `reads_values` whether on their values as well.
+    `namespace` is where the engine is usually installed. `lists_runs` is whether, by the settings,
+    the output depends on the jobs, and `reads_values` whether on their values as well.
     `unfit` yields settings that are missing or would be ignored, `requires` what the engine has to
     support.
     """

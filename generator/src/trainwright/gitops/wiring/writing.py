@@ -31,7 +31,7 @@ def tree(surveyed: LoadedSites) -> dict[str, str]:
 
 
 def stream(surveyed: LoadedSites) -> str:
-    """The objects of all environments as one text.
+    """Return the objects of all environments as one text.
 
     It lacks the settings for the whole engine, which would replace the rest of its configuration if
     they were applied like the other objects.
@@ -113,7 +113,7 @@ def stale(root: Path, workspace: Workspace | None = None) -> tuple[str, ...]:
 
 
 def stale_in(workspace: Workspace) -> tuple[str, ...]:
-    """Like `stale`, of the folder of wiring beside specs that may be those of a commit."""
+    """Return what `stale` returns, for wiring beside specs that may be those of a commit."""
     return _stale(workspace.tree, workspace)
 
 

@@ -15,17 +15,17 @@ ACTIONS = ("hold", "release")
 
 
 def health() -> str:
-    """Lua that reads `obj` and returns what Argo CD shows."""
+    """Return Lua that reads `obj` and returns what Argo CD shows."""
     return script(_beside("health"))
 
 
 def discovery() -> str:
-    """Lua that says which actions are possible now."""
+    """Return Lua that lists the actions that are possible now."""
     return Path(_beside("discovery")).read_text(encoding="utf-8")
 
 
 def action(name: str) -> str:
-    """Lua that changes the object."""
+    """Return Lua that changes the object."""
     return Path(_beside(name)).read_text(encoding="utf-8")
 
 
