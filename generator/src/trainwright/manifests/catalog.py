@@ -1,4 +1,4 @@
-"""Which schema an object is held against: a CRD that was given, our own, or Kubernetes' own."""
+"""Which schema an object is validated by: a given CRD's, our own, or Kubernetes' own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _OWN = {
 
 @dataclass(frozen=True)
 class KnownKind:
-    """What is known of one kind. Our own schemas lack `status`, which is never applied."""
+    """The schema and other facts of one kind.
+
+    Our own schemas lack `status`, which is never applied.
+    """
 
     schema: Schema
     kubernetes: str
@@ -36,7 +39,7 @@ class KnownKind:
     unchecked: str = ""  # why its regular expressions are left out
 
     def violations(self, body: Mapping[str, Data]) -> tuple[Violation, ...]:
-        """Every way in which strict field validation would refuse the object."""
+        """Return every way in which strict field validation would refuse the object."""
         if self.schema.accepts(body):
             return ()
         if self.own and "status" in body:
@@ -77,7 +80,7 @@ class Catalog:
         return {(crd.api_version, crd.kind): crd for crd in self.crds}
 
     def find(self, api_version: str, kind: str) -> KnownKind | None:
-        """Return what is known of a kind, or None if nothing is."""
+        """Return the schema and other facts of a kind, or None for an unknown kind."""
         key = (api_version, kind)
         if key not in self._found:
             self._found[key] = self._look(key)
@@ -100,9 +103,9 @@ class Catalog:
         return KnownKind(schema.with_kubernetes(root, self.kubernetes), self.kubernetes)
 
     def serves_group(self, api_version: str) -> bool:
-        """Whether Kubernetes itself serves this group, so that it has no kind that we do not know.
+        """Whether Kubernetes itself serves this group, so that all of its kinds are known.
 
-        Groups of CRDs may have any kind, whatever few of them were given.
+        Groups of CRDs may have any kind, however few of them were given.
         """
         group = api_version.rpartition("/")[0]
         return any(served.rpartition("/")[0] == group for served, _ in self._served)
@@ -113,7 +116,7 @@ class Catalog:
         return next(iter(get_close_matches(kind, kinds, n=1, cutoff=0.75)), "")
 
     def versions(self, kind: str) -> tuple[str, ...]:
-        """The apiVersions that serve a kind of this name."""
+        """Return the apiVersions that serve a kind of this name."""
         return tuple(sorted(served for served, name in self._served if name == kind))
 
     @property

@@ -86,7 +86,7 @@ _known: dict[int, tuple[Structural, bool]] = {}
 
 
 def _has_rules(schema: Structural) -> bool:
-    """Whether the schema or anything below it has rules; cached, as it is asked at every step."""
+    """Whether the schema or anything below it has rules; cached, as every step checks it."""
     if id(schema) not in _known:
         any_below = any(map(_has_rules, _below(schema)))
         # Keeps the schema alive, whose id could otherwise be reused for another one.

@@ -33,7 +33,7 @@ Opaque = dict[str, str]
 
 
 def _engine() -> Any:
-    """CEL's own implementation. Raises TrainwrightError where it is not installed."""
+    """Return CEL's own implementation. Raise TrainwrightError if it is not installed."""
     try:
         from cel_expr_python import cel
     except ImportError as error:
@@ -43,7 +43,7 @@ def _engine() -> Any:
 
 @cache
 def environment() -> Any:
-    """The engine with every function; some 3 ms, and 12 to load it."""
+    """Return the engine with every function, in some 3 ms, and 12 to load it."""
     cel = _engine()
 
     kinds = {
@@ -94,7 +94,7 @@ _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\]){0,500}\]|\((?:\?P?<\w{1,100}>|
 
 @cache
 def _extracting() -> Any:
-    """CEL's own search, by RE2 as in Kubernetes: a CRD's author may write any pattern."""
+    """Return CEL's own search, by RE2 as in Kubernetes: a CRD's author may write any pattern."""
     cel = _engine()
 
     config = cel.NewEnvConfigFromYaml("extensions:\n- name: optional\n- name: regex\n")

@@ -112,7 +112,7 @@ def check_text_exactly(chunk: Chunk, setting: CheckContext) -> CheckedText:
 
 
 def place(chunk: Chunk, at: ObjectLocation) -> Location:
-    """The position of something in a text, which is read again for it."""
+    """Return the position of something in a text, which is read again for it."""
     for index, document in enumerate(reading.documents(chunk)):
         if index == at.document and isinstance(document, Document):
             return document.place(at.pointer)

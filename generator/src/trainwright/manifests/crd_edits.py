@@ -1,4 +1,4 @@
-"""An edit of an object, held against the rules of its definition that compare (`oldSelf`)."""
+"""An edit of an object, checked by the rules of its definition that compare (`oldSelf`)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Refusal:
 def evaluate(catalog: Catalog, before: Manifest, after: Manifest) -> Iterator[Refusal | Skipped]:
     """Yield what the CRD of an object refuses about an edit of it, and what cannot be evaluated.
 
-    For a kind with a CRD that was not given, one Skipped says so. An object that is not valid
+    A kind whose CRD was not given yields one Skipped. An object that is not valid
     before or after is not evaluated: it was never in the cluster, or is refused for that already.
     """
     definition = catalog.find(after.api_version, after.kind)
@@ -54,9 +54,9 @@ def evaluate(catalog: Catalog, before: Manifest, after: Manifest) -> Iterator[Re
 
 
 def is_valid(catalog: Catalog, manifest: Manifest) -> bool:
-    """Return whether an object is valid by its schema; True if its schema is not known.
+    """Whether an object is valid by its schema; True if its schema is not known.
 
-    One that is not was never in the cluster, or is refused for that alone.
+    An invalid one was never in the cluster, or is refused for that alone.
     """
     definition = catalog.find(manifest.api_version, manifest.kind)
     return definition is None or not definition.violations(manifest.body)

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: read from a folder, and what each demands of an object."""
+"""CustomResourceDefinitions: read from a folder, and what each requires of an object."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Crd:
 
     @cached_property
     def described(self) -> Structural:
-        """Its own schema, with that of the metadata."""
+        """The CRD's own schema, with that of the metadata."""
         return {
             **self.root,
             "properties": {**self.root.get("properties", {}), "metadata": _METADATA},
         }
 
     def prepared(self, body: Mapping[str, Data]) -> Mapping[str, Data]:
-        """An object as the server sees it once it has defaults."""
+        """Return an object as the server sees it once it has defaults."""
         if self.with_status and "status" in body:
             body = {key: value for key, value in body.items() if key != "status"}
         done: Mapping[str, Data] = structural.prepared(body, self.root)

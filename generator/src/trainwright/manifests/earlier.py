@@ -30,7 +30,7 @@ def pairs(paths: tuple[str, ...], chunks: Sequence[Chunk], against: str) -> Iter
     """Yield every object that has changed since the newest commit shared with a revision.
 
     Objects with one identity are the same if they are in the same file. One that left a file is the
-    same as one that came into another, if there is only one of each. Raises GitError.
+    same as one that came into another, if there is only one of each. Raise GitError.
     """
     were = {file: raw for path in paths for file, raw in _differing(Path(path), against)}
     old: dict[_Key, Manifest] = {}
@@ -78,7 +78,7 @@ def _objects(chunks: Iterable[Chunk]) -> Iterator[tuple[ObjectLocation, Manifest
 
 
 def _matched(old: Iterable[_Key], new: Iterable[_Key]) -> Iterator[tuple[_Key, _Key]]:
-    """The keys of each object that is on both sides."""
+    """Yield the keys of each object that is on both sides."""
     left, came = dict.fromkeys(old), dict.fromkeys(new)
     yield from ((key, key) for key in left if key in came)
     gone, fresh = _by_identity(left, came), _by_identity(came, left)

@@ -24,7 +24,7 @@ _VALUE = re.compile(
 def lines(
     sources: Sequence[Source], findings: Sequence[Finding]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every file that a finding names, with the lines that are named there.
+    """Yield every file that a finding names, with the lines that are named there.
 
     The others are empty, as they are never shown and there may be a million.
     """
@@ -78,7 +78,10 @@ def _is_secret(chunk: Chunk) -> bool:
 
 
 def _written(raw: bytes, numbers: Iterable[int]) -> Iterator[tuple[int, bytes]]:
-    """Some lines of a text, in ascending order. Counting line breaks is faster than to split."""
+    """Yield some lines of a text, in ascending order.
+
+    Counting line breaks is faster than to split.
+    """
     begin, line = 0, 1
     for number in numbers:
         while breaks := raw.count(b"\n", begin, begin + _BLOCK):

@@ -1,4 +1,4 @@
-"""Texts looked at in as many processes as there are processors, in the order they were given."""
+"""Texts checked in as many processes as there are processors, in the order they were given."""
 
 from __future__ import annotations
 

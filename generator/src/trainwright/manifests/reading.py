@@ -55,9 +55,10 @@ class Object:
 
 
 def gather(paths: tuple[str, ...]) -> tuple[Source, ...]:
-    """Everything below the paths, each file once, in the order of the paths and then of names.
+    """Return all files below the paths, each once, in the order of the paths and then of names.
 
     "-" is standard input. Folders give their .yaml, .yml and .json files, hidden ones left out.
+    Raise SourceError for a folder without any.
     """
     sources: dict[str, Source] = {}
     for path in paths:
@@ -172,7 +173,7 @@ _PAIR = re.compile(
 
 
 def _joined(text: str) -> str:
-    """JSON writes characters beyond 16 bits as two escapes, which libyaml does not put together."""
+    """Return text with escaped surrogate pairs joined: JSON writes them, and libyaml splits them."""
     return _PAIR.sub(lambda match: match[1] + str(json.loads(f'"{match[2]}"')), text)
 
 

@@ -62,7 +62,10 @@ class ManifestFindings:
 
 @undisturbed()
 def check(paths: tuple[str, ...], options: ManifestOptions) -> ManifestFindings:
-    """Everything that is wrong with the manifests below the paths ("-" is standard input)."""
+    """Return the findings about all manifests below the paths ("-" is standard input).
+
+    Raise SourceError if there are none.
+    """
     environment = options.environment or nowhere(options.kubernetes or kubernetes_schemas.NEWEST)
     if options.kubernetes:
         environment = replace(environment, kubernetes_version=options.kubernetes)
@@ -104,7 +107,7 @@ def check(paths: tuple[str, ...], options: ManifestOptions) -> ManifestFindings:
 
 
 def nowhere(kubernetes: str) -> Environment:
-    """Return an environment that says nothing, so that no rule can compare a manifest with it."""
+    """Return an environment without any facts, so that no rule can compare a manifest with it."""
     return Environment(
         name="",
         namespace="",
@@ -219,7 +222,7 @@ def _nothing(gathered: Gathered) -> str:
 
 
 def _unrendered(gathered: Gathered) -> Iterator[Finding]:
-    """Once per chart and kustomization: how many files are left to Helm and kustomize."""
+    """Yield for each chart and kustomization how many files are left to Helm and kustomize."""
     for whole, count in gathered.wholes.items():
         files = plural(count, "file")
         message = f"skipped: {files} of the {whole.title()}, whose manifests are yet to be rendered"
@@ -255,7 +258,7 @@ def _unknown(
 def _after_policy(
     findings: Sequence[Finding], environment: Environment, today: str
 ) -> list[Finding]:
-    """The findings under the severities and waivers of the environment."""
+    """Return the findings under the severities and waivers of the environment."""
     by_name: dict[str, list[Finding]] = {}
     for finding in findings:
         by_name.setdefault(finding.manifest.rpartition("/")[2], []).append(finding)

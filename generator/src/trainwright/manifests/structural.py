@@ -54,7 +54,7 @@ def _closed(schema: Structural, metadata: Mapping[str, Data]) -> dict[str, Data]
 
 
 def without_patterns(schema: Data) -> Data:
-    """A JSON Schema without its regular expressions, for when there are some that only Go reads."""
+    """Return a JSON Schema without its regular expressions, some of which only Go reads."""
     if isinstance(schema, Mapping):
         kept = {k: v for k, v in schema.items() if k != "pattern" or not isinstance(v, str)}
         return {key: without_patterns(value) for key, value in kept.items()}
@@ -101,7 +101,7 @@ def _bounded(result: dict[str, Data], schema: Structural) -> dict[str, Data]:
 
 
 def _inside(schema: Structural) -> dict[str, Data]:
-    """A part of allOf, anyOf, oneOf or not: it checks values and describes no fields."""
+    """Return a part of allOf, anyOf, oneOf or not: it checks values and describes no fields."""
     result = _checks(schema)
     if "properties" in schema:
         result["properties"] = {k: _inside(v) for k, v in schema["properties"].items()}

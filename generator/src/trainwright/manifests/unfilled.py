@@ -63,7 +63,7 @@ def _placeholders(raw: bytes) -> frozenset[str]:
 
 
 def _value(finding: Finding) -> str:
-    """The placeholder that a finding quotes as the value; empty where it is about another."""
+    """Return the placeholder that a finding quotes as the value, or "" if there is none."""
     quoted = _QUOTED.search(finding.message)
     return _in(quoted)[0] if quoted else ""
 

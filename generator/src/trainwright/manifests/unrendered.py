@@ -37,7 +37,7 @@ class Whole:
         return f"{self.kind} `{_folder(self.file)}`"
 
     def remedy(self) -> str:
-        """How its manifests are checked."""
+        """Return how its manifests are checked."""
         return f"Check its manifests: `{self.command} | trainwright validate -`."
 
 
@@ -94,7 +94,7 @@ def _chart(folder: PurePosixPath) -> Whole:
 
 
 def _wholes(sources: Mapping[str, Source]) -> dict[str, Whole]:
-    """The files that are part of a chart or of a kustomization, by path."""
+    """Return the files that are part of a chart or of a kustomization, by path."""
     charts = {_folder(path) for path in sources if _name(path) == _CHART}
     wholes: dict[str, Whole] = {}
     if charts:  # most folders have none, and thousands of files
@@ -135,7 +135,7 @@ def _is_rendered(within: PurePosixPath) -> bool:
 
 
 def _parts(content: Mapping[str, Data]) -> Iterator[str]:
-    """The files that a kustomization merges into resources, or reads as something else."""
+    """Yield the files that a kustomization merges into resources, or reads as something else."""
     for key in ("patches", "patchesJson6902", "replacements"):
         yield from (str(entry.get("path", "")) for entry in mappings(content.get(key)))
     for key in _FILES:

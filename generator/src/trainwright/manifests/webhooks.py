@@ -45,7 +45,7 @@ def fills(kind: GroupKind, pointer: str) -> bool:
 
 
 def names(kind: GroupKind) -> Iterator[str]:
-    """The name of every field that a webhook fills in an object of a kind."""
+    """Return the name of every field that a webhook fills in an object of a kind."""
     return (field.rpartition("/")[2] for field in _fields(kind))
 
 
