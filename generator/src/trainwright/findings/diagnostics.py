@@ -42,7 +42,7 @@ class Diagnostic:
         note: str = "",
         related: tuple[Related, ...] = (),
     ) -> Finding:
-        """A finding of this kind at a place."""
+        """Return a finding of this kind at a place."""
         return Finding(
             rule=self.id,
             severity=self.severity,
@@ -61,7 +61,7 @@ _WORDS = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-
 
 
 def _of(key: str) -> Diagnostic:
-    """Return the diagnostic with an id, which is an error unless its entry says otherwise."""
+    """Return the diagnostic with an id, an error unless its entry has another severity."""
     words = _WORDS[key]
     severity = Severity(words.get("severity", Severity.ERROR))
     return Diagnostic(**{**words, "id": key, "severity": severity})

@@ -81,7 +81,7 @@ def redact_lines(lines: Sequence[str]) -> list[str]:
 
 
 def _without(texts: Sequence[str], spans: Iterable[Found]) -> list[str]:
-    """Return the lines without the credentials found in their joined text, which may span lines."""
+    """Return the lines without the credentials in their joined text, which may span lines."""
     within: dict[int, list[Found]] = {}
     starts = [0, *accumulate(len(text) + 1 for text in texts)]
     for start, end, kind in spans:
@@ -188,7 +188,7 @@ def _indent(line: str) -> int:
 
 
 def _depth(lines: Sequence[str], number: int) -> int:
-    """Return the indent below which a credential's value goes on, or -1 if it ends on its line."""
+    """Return the indent below which a credential's value continues, or -1 if it is one line."""
     entry = _entry(lines[number])
     if entry is None or not _gives_away(lines, number, entry):
         return -1

@@ -27,7 +27,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def visible(text: str) -> str:
-    """Text from people's files with everything spelled out that hides, commands or deceives.
+    """Return text from people's files with all that hides, commands or deceives spelled out.
 
     A terminal or a log must show what is in a file, never obey it.
     """
