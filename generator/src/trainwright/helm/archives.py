@@ -28,7 +28,7 @@ def packed(files: Mapping[str, bytes]) -> bytes:
 
 
 def files(content: bytes) -> dict[str, bytes]:
-    """Return the files of an archive by their names. Raises ValueError for anything else in it."""
+    """Return the files of an archive by their names. Raise ValueError for anything else in it."""
     try:
         with tarfile.open(fileobj=BytesIO(content)) as archive:
             members = archive.getmembers()

@@ -35,21 +35,21 @@ _TIMEOUT = 60  # seconds for one `helm template`, which takes 0.05
 
 
 class ChartRefusal(Exception):
-    """The chart will not take these values: its schema or a `fail` in a template says why."""
+    """The chart refuses these values; the message is its schema's, or that of a template's `fail`."""
 
 
 class Engine(Protocol):
     """Renders the chart. Templates that come out empty are left out of the result."""
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
-        """Template file name ("pytorchjob.yaml") to text, without document markers.
+        """Return the rendered text by template file name ("pytorchjob.yaml"), without markers.
 
-        Raises ChartRefusal for values the chart refuses, EngineError when Helm itself fails.
+        Raise ChartRefusal for values the chart refuses, EngineError when Helm itself fails.
         """
 
 
 def engine(binary: str | None = None) -> Engine:
-    """The embedded engine, or the `helm` binary when one is named."""
+    """Return the embedded engine, or the `helm` binary if one is named."""
     return Binary(binary) if binary else Embedded()
 
 
@@ -89,7 +89,7 @@ class Embedded:
 class OtherChart:
     """The embedded engine with another chart: its folder, or an archive of it.
 
-    As of our own, its schema is asked in its compiled form first, where that is possible.
+    As for our own, values are checked by its compiled schema first, if that is possible.
     """
 
     def __init__(self, path: Path):
@@ -234,7 +234,7 @@ def _strip_source(text: str) -> str:
 
 
 def _reason(text: str) -> str:
-    """Helm's message without its call stack of templates."""
+    """Return Helm's message without its call stack of templates."""
     return _line(text.strip().rpartition("error calling fail: ")[2])
 
 

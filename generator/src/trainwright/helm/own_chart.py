@@ -20,18 +20,18 @@ def _described() -> dict[str, Data]:
 
 
 def name() -> str:
-    """The name of the chart that renders, as its Chart.yaml says."""
+    """Return the name of the chart that renders, by its Chart.yaml."""
     return str(_described()["name"])
 
 
 def version() -> str:
-    """The version of the chart that renders, as its Chart.yaml says."""
+    """Return the version of the chart that renders, by its Chart.yaml."""
     return str(_described()["version"])
 
 
 @cache
 def dir_hash() -> str:
-    """The digest of what the chart renders with: Chart.yaml, values and templates.
+    """Return the digest of what the chart renders with: Chart.yaml, values and templates.
 
     https://github.com/in-toto/attestation/blob/main/spec/v1/digest_set.md#dirhash
     """

@@ -15,7 +15,7 @@ _LOADING = Lock()
 
 
 def load() -> ModuleType:
-    """Helm's SDK, loaded on first use. Raises EngineError when it cannot be."""
+    """Return Helm's SDK, loaded on first use. Raise EngineError if it cannot be loaded."""
     # Rendering makes much short-lived garbage: collecting it less often takes a fifth off the time.
     os.environ.setdefault("GOGC", "400")
     with _LOADING:

@@ -33,7 +33,10 @@ _DNS_OF_HOST = "ClusterFirstWithHostNet"
 
 
 def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
-    """Chart values for one run named `name`. Empty values are left to the chart's defaults."""
+    """Return chart values for one run named `name`.
+
+    Empty values are left to the chart's defaults.
+    """
     job = canonical(job)
     decided = _of_group(job, environment, name)
     if not job.roles or TARGETS[job.target].serving is None:
@@ -99,7 +102,7 @@ def _command(job: Job, environment: Environment, name: str) -> list[str]:
 
 
 def _of_target(job: Job, environment: Environment, name: str) -> dict[str, Data]:
-    """The values in which the target differs from others."""
+    """Return the values in which the target differs from others."""
     target = TARGETS[job.target]
     if job.role is None:
         return target.values(job, environment, name)
@@ -203,7 +206,7 @@ _SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
 
 
 def _annotations(job: Job, environment: Environment) -> dict[str, str]:
-    """The job's own annotations, and what keeps its GitOps engine from harming the run.
+    """Return the job's own annotations, and those that keep its GitOps engine from harming the run.
 
     A manifest that leaves git may belong to a run that still trains, so no engine may delete it.
     Our wiring ensures that; these annotations do so under any other wiring.
@@ -354,7 +357,10 @@ def _resources(job: Job) -> dict[str, Data]:
 
 
 def _device_claims(job: Job) -> list[Data]:
-    """https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/"""
+    """Return the pod's claims of devices by dynamic resource allocation.
+
+    https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
+    """
     return [
         {"name": claim.name, "resourceClaimTemplateName": claim.template}
         if claim.template
@@ -385,7 +391,7 @@ def _claim_name(job: Job, volume: Volume) -> str:
 
 
 def _files(job: Job) -> dict[str, Data]:
-    """The files of the run by path, the inline script among them, and their keys."""
+    """Return the files of the run by path, the inline script among them, and their keys."""
     script = job.entrypoint.inline
     files = {file.name: file for file in job.files}
     if script:
@@ -476,7 +482,7 @@ def _claim(job: Job, volume: Volume) -> dict[str, Data]:
 
 
 def _most_nodes(job: Job) -> int:
-    """The most nodes that train at the same time."""
+    """Return the most nodes that train at the same time."""
     return job.elastic.max_nodes if job.elastic else job.nodes
 
 

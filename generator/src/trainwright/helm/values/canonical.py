@@ -64,7 +64,7 @@ def _each(read: Callable[[V], V], values: tuple[V, ...]) -> tuple[V, ...]:
 
 
 def _options(job: Job) -> dict[str, Data]:
-    """Options of the launcher by their names with dashes, without switches that are off."""
+    """Return options of the launcher by their names with dashes, without switches that are off."""
     kinds = LAUNCHERS[job.launcher].options
     named = {plain(name): value for name, value in job.launcher_options.items()}
     return {
@@ -102,7 +102,7 @@ def _preflight(checks: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def _resources(declared: Resources) -> Resources:
-    """Requests that are no limits only where there is no limit."""
+    """Return resources whose `request_…` fields are set only if there is no limit."""
     memory = _halves(declared.memory, declared.request_memory, declared.limit_memory)
     disk = _halves(
         declared.ephemeral_storage,
@@ -143,7 +143,7 @@ def _variable(value: Variable) -> Variable:
 
 
 def _volume(volume: Volume) -> Volume:
-    """A volume whose first mount is its own."""
+    """Return a volume whose first mount is its own."""
     mounts = _each(_mount, volume.mounted)
     source = {kind: _source(kind, value) for kind, value in volume.source.items()}
     if not mounts:

@@ -43,7 +43,7 @@ def _mounts(container: Container) -> Iterator[dict[str, Data]]:
 
 
 def place(mount: Mount) -> dict[str, Data]:
-    """Where a volume appears in a container."""
+    """Return where a volume appears in a container."""
     fields: dict[str, Data] = {
         "mountPath": mount.mount_path,
         "subPath": mount.sub_path,
@@ -56,7 +56,7 @@ def place(mount: Mount) -> dict[str, Data]:
 
 
 def security(declared: Security) -> dict[str, Data]:
-    """Return a container's security context: its rights and user, nothing that is not asked for."""
+    """Return a container's security context: its rights and user, nothing that is not set."""
     ids = {
         "runAsUser": declared.run_as_user,
         "runAsGroup": declared.run_as_group,

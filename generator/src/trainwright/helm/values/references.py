@@ -47,7 +47,7 @@ _ELASTIC = "nodes come and go in an elastic job"
 
 
 def problems(job: Job, environment: Environment, name: str) -> Iterator[Problem]:
-    """Every reference that cannot be replaced, and why."""
+    """Yield every reference that cannot be replaced, and why."""
     references = [(at, text, r) for at, text in _texts(job) for r in find(text)]
     facts = facts_of(job, environment, name) if references else {}
     for at, text, reference in references:
@@ -137,7 +137,7 @@ def _checkpoints(job: Job, name: str) -> RunFact:
 
 
 def meeting_place(job: Job, environment: Environment, name: str) -> MeetingPlace | None:
-    """Return where nodes meet, in command-line words, or None if the target cannot tell all."""
+    """Return where nodes meet, in command-line words, or None if the target cannot know all of it."""
     meeting = TARGETS[job.target].meeting(job, environment, name)
     words = [
         _written(fact)
@@ -148,12 +148,12 @@ def meeting_place(job: Job, environment: Environment, name: str) -> MeetingPlace
 
 
 def checkpoint_folder(job: Job, checkpoint: Checkpoint, name: str) -> str:
-    """One folder per run: a retry finds its own checkpoints, a changed spec never another's."""
+    """Return the run's own folder: a retry uses its checkpoints, a changed spec those of no other."""
     return join(mount_path(job, checkpoint.volume), checkpoint.path, name)
 
 
 def mount_path(job: Job, volume: str) -> str:
-    """Where the training container first has a volume."""
+    """Return where the training container first has a volume."""
     return next(v for v in job.volumes if v.name == volume).mounted[0].mount_path
 
 
@@ -253,7 +253,7 @@ def _fields(kind: type) -> tuple[str, ...]:
 
 
 def _mapped(value: Data, at: Pointer, visit: Visit) -> Data:
-    """The value with each text in it replaced; what does not change is the same object."""
+    """Return the value with each text in it replaced; what does not change is the same object."""
     if isinstance(value, str):
         return visit(at, value)
     if isinstance(value, Mapping):
@@ -291,5 +291,5 @@ def _below(at: Pointer, field: dataclasses.Field[object]) -> Pointer:
 
 
 def _key(item: Data, index: int) -> str | int:
-    """Return an item's key in the spec: its name where people wrote a mapping, else its index."""
+    """Return an item's key in the spec: its name if people write a mapping, else its index."""
     return item.name if dataclasses.is_dataclass(item) and hasattr(item, "name") else index

@@ -52,8 +52,9 @@ def _made(values: Mapping[str, Data]) -> tuple[_Named, _Named]:
 def _apart(
     role: str, values: Mapping[str, Data], made: tuple[_Named, _Named]
 ) -> Mapping[str, Data]:
-    """The values of a role, whose files and secrets have keys of their own where the job or
-    another role has something else by the same.
+    """Return the values of a role, with keys of its own for clashing files and secrets.
+
+    They clash if the job or another role has something else by the same key.
     """
     (own_files, own_secrets), (files, secrets) = _made(values), made
     named = dict(values)
@@ -115,7 +116,7 @@ def _difference(job: Mapping[str, Data], role: Mapping[str, Data]) -> dict[str, 
 
 @cache
 def _defaults() -> Mapping[str, Data]:
-    """The chart's own values."""
+    """Return the chart's own values."""
     defaults: Mapping[str, Data] = yamlio.load_rendered(_CHART.read_text(encoding="utf-8"))[0]
     return defaults
 

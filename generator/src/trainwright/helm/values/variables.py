@@ -15,7 +15,7 @@ _ORDER = ("env", "secretEnv", "fieldEnv", *_GROUPS.values())
 
 
 def literals(variables: Mapping[str, Variable]) -> dict[str, str]:
-    """The variables whose values are written in the spec."""
+    """Return the variables whose values are written in the spec."""
     return {name: value for name, value in variables.items() if isinstance(value, str)}
 
 
@@ -36,7 +36,7 @@ _REFERENCE = re.compile(r"\$(?:\$|\(([A-Za-z_][A-Za-z0-9_]*)\))")
 
 
 def references(text: str) -> Iterator[str]:
-    """The variables that a value refers to as $(NAME)."""
+    """Return the variables that a value refers to as $(NAME)."""
     return (match[1] for match in _REFERENCE.finditer(text) if match[1])
 
 
@@ -65,8 +65,9 @@ def entries(
 
 
 def _referred_to(values: Mapping[str, str], order: list[str]) -> list[str]:
-    """Return the variables that others refer to, each after those that it refers to itself; empty
-    if `order` is fine as it is.
+    """Return the variables that others refer to, each after those that it refers to itself.
+
+    Return [] if `order` is fine as it is.
     """
     place = {name: index for index, name in enumerate(order)}
     needs = {
