@@ -1,7 +1,7 @@
 """The API server over HTTP, as plain data: lists, watches, logs and dry runs, and nothing else.
 
-The only module that uses the kubernetes library. Whatever goes wrong becomes a `ClusterError` of
-one line, except that a refused dry run is an answer, in the API server's words.
+The only module that uses the kubernetes library. Every failure becomes a `ClusterError` of one
+line, except that a refused dry run is an answer, in the API server's words.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Cluster:
         return f"{self._client.configuration.host} ({self.context})"
 
     def all(self, resource: Resource, namespace: str, **selectors: str) -> list[Data]:
-        """Return all matching objects, page by page. Raises NoKind if the kind is unknown."""
+        """Return all matching objects, page by page. Raise NoKind if the kind is unknown."""
         return self.all_at(resource, namespace, **selectors)[0]
 
     def all_at(
@@ -128,7 +128,7 @@ class Cluster:
         return items, page["metadata"].get("resourceVersion") or ""
 
     def get(self, resource: Resource, namespace: str, name: str, role: str = "read") -> Data | None:
-        """Return an object, or None if it does not exist. Raises NoKind if its kind is unknown."""
+        """Return an object, or None if it does not exist. Raise NoKind if its kind is unknown."""
         try:
             answer = Answer("get", str(resource), namespace, role=role)
             return self._object(self._json(answer, "get", resource.path(namespace, name)))
@@ -142,8 +142,8 @@ class Cluster:
     ) -> Iterator[tuple[str, Data]]:
         """Yield each watch event of one object after a resourceVersion: its type, and the object.
 
-        Ends after some seconds. BOOKMARK events tell the version alone. Raises Expired when the
-        version is too old, and Unreachable when the connection broke.
+        Ends after some seconds. BOOKMARK events hold the version alone. Raise Expired if the
+        version is too old, and Unreachable if the connection broke.
         """
         answer = Answer("watch", str(resource), namespace)
         with self._explained(answer):
@@ -188,7 +188,7 @@ class Cluster:
                 yield time, text
 
     def resource(self, api_version: str, kind: str) -> Resource:
-        """Return the API resource of a kind. Raises NoKind if the server does not serve it."""
+        """Return the API resource of a kind. Raise NoKind if the server does not serve it."""
         prefix = "apis" if "/" in api_version else "api"
         answer = Answer("get", f"{kind} ({api_version})")
         listing = self._json(answer, "get", f"/{prefix}/{api_version}")
@@ -232,7 +232,7 @@ class Cluster:
                 return self._parsed(b"".join(self._chunks(response, answer, _DEADLINE, _LARGEST)))
 
     def _opened(self, answer: Answer, method: str, path: str, **arguments: Data) -> HTTPResponse:
-        """An answer whose body is yet to be read."""
+        """Return an answer whose body is yet to be read. Raise Unreachable if it takes too long."""
         request = partial(self._client.request, method, path, serialize=False, **arguments)
         response: HTTPResponse = _within(_DEADLINE, request, Unreachable(self._slow(answer)))
         return response
@@ -279,7 +279,7 @@ class Cluster:
         return data
 
     def _listed(self, page: Mapping[str, Data]) -> list[Data]:
-        """The items of a list, each an object."""
+        """Return the items of a list, each an object. Raise ClusterError for anything else."""
         items = page.get("items") or []
         if not (isinstance(items, list) and isinstance(page.get("metadata"), dict)):
             raise ClusterError(self._foreign)
@@ -358,7 +358,7 @@ def _close_late(answers: SimpleQueue[tuple[T | None, BaseException | None]]) -> 
 
 
 def _bounded(request: Callable[..., Any]) -> Callable[..., Any]:
-    """Requests whose answers that are errors are cut: the library reads them whole."""
+    """Return a request that cuts answers which are errors: the library reads them whole."""
 
     def bounded(*arguments: Data, **named: Data) -> Any:
         from urllib3 import HTTPResponse
@@ -423,7 +423,7 @@ def _connect(access: Access) -> tuple[DynamicClient, str]:
 
 
 def _undiscovered(_client: Data, _cache: Data) -> None:
-    """No discovery: it asks for every group there is, and keeps the answers in /tmp."""
+    """Do nothing for discovery, which requests every group and keeps the answers in /tmp."""
 
 
 def _configure(config: Data, configuration: Data, access: Access) -> str:

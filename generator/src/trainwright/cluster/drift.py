@@ -14,7 +14,7 @@ _AMOUNTS = ("requests", "limits")
 
 
 def drift(git: Mapping[str, Data], live: Mapping[str, Data]) -> tuple[str, ...]:
-    """JSON pointers of values in git that the live object lacks or has otherwise.
+    """Return JSON pointers of values in git that the live object lacks or has otherwise.
 
     What only the live object has is no difference: the API server fills in defaults, Kueue adds
     node selectors, injectors add containers.

@@ -24,7 +24,7 @@ LOG = "pods/log"
 
 
 class ClusterError(TrainwrightError):
-    """The cluster cannot be asked, or does not answer."""
+    """The cluster cannot be reached, or does not answer."""
 
 
 class Unknown(ClusterError):
@@ -36,7 +36,7 @@ class NoKind(Unknown):
 
 
 class Expired(ClusterError):
-    """The API server no longer has the version that was asked for: it is too old."""
+    """The API server no longer has the requested version: it is too old."""
 
 
 class Unreachable(ClusterError):
@@ -78,7 +78,7 @@ class Answer:
 
 
 def failed(answer: Answer, status: int, body: object, where: str) -> ClusterError:
-    """Return the ClusterError that an answer other than 200 stands for."""
+    """Return the ClusterError for an answer other than 200."""
     text = _status(body)
     message = redact(" ".join(str(text.get("message") or "").split()))
     if status == 401:
@@ -122,7 +122,7 @@ def _by_rbac(message: str) -> bool:
 
 
 def _status(body: object) -> dict[str, Data]:
-    """The Status object of an answer; anything else as its message."""
+    """Return the Status object of an answer, or anything else as its message."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
     try:
         data = json.loads(text)

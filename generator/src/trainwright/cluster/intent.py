@@ -50,7 +50,7 @@ class DesiredRun:
 class DesiredState:
     """An environment and its selected jobs; `whole` when all of them were.
 
-    `retired` are the objects of runs that the ledger says are finished, `elsewhere` the selected
+    `retired` are the objects of runs that are finished by the ledger, `elsewhere` the selected
     jobs whose run is in another namespace.
     """
 
@@ -144,7 +144,7 @@ def _rendered(file: JobFile, recorded: Recorded, held: tuple[Held, ...]) -> Desi
 
 
 def manifests_of(files: RunFiles) -> tuple[Manifest, ...]:
-    """The objects of one rendered job. Raises SourceError when a file cannot be read."""
+    """Return the objects of one rendered job. Raise SourceError if a file cannot be read."""
     try:
         texts = files.texts()
     except (OSError, UnicodeDecodeError) as error:

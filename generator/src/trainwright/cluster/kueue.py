@@ -30,7 +30,7 @@ def workloads(cluster: Cluster, namespace: str) -> list[Data]:
 def workload_for(
     body: Mapping[str, Data], candidates: Sequence[Mapping[str, Data]]
 ) -> Mapping[str, Data] | None:
-    """The Workload that Kueue made for an object."""
+    """Return the Workload that Kueue made for an object, or None."""
     uid = body["metadata"].get("uid")
     for workload in candidates:
         if any(o.get("uid") == uid for o in workload["metadata"].get("ownerReferences") or ()):

@@ -1,4 +1,4 @@
-"""The configuration of a cluster's Kueue, as environment.yaml would say it.
+"""The configuration of a cluster's Kueue, in the form of environment.yaml.
 
 Facts: kubernetes-sigs/kueue v0.19.2, apis/config/v1beta2/defaults.go, which has the defaults,
 and apis/config/v1beta1/configuration_conversion.go.
@@ -23,7 +23,7 @@ _DEPLOYMENT = Resource(api_version="apps/v1", plural="deployments"), "kueue-cont
 
 
 def read(cluster: Cluster) -> tuple[Kueue, str]:
-    """Return Kueue's configuration and the image of its manager. Raises ClusterError."""
+    """Return Kueue's configuration and the image of its manager. Raise ClusterError."""
     written = _configuration(text(dig(_get(cluster, *_CONFIG_MAP), "data", _FILE)))
     deployment = _get(cluster, *_DEPLOYMENT)
     pod = dig(deployment, "spec", "template", "spec", "containers")

@@ -62,7 +62,7 @@ class Comparison:
 
 
 def rendered(root: Path, planned: EnvironmentBuild) -> Iterator[tuple[JobFile, Manifest]]:
-    """The objects of each selected job as they would be rendered now, written or not."""
+    """Yield the objects of each selected job as they would be rendered now, written or not."""
     fresh = planned.changes.written if planned.changes else {}
     for job in planned.jobs:
         run = planned.runs.get(job.name)
@@ -88,7 +88,7 @@ def finding(job: JobFile, comparison: Comparison) -> Finding:
 
 
 def _pointer(field: str) -> Pointer:
-    """The API server's `spec.containers[0].image` as a JSON pointer."""
+    """Return the API server's `spec.containers[0].image` as a JSON pointer."""
     return Pointer.of(*(step.text for step in next(typed(field))))
 
 
@@ -131,7 +131,7 @@ def _stripped(body: Mapping[str, Data]) -> dict[str, Data]:
 def _hidden(
     before: dict[str, Data], after: dict[str, Data]
 ) -> tuple[dict[str, Data], dict[str, Data]]:
-    """A Secret's values replaced, so that a change shows and the values do not."""
+    """Return a Secret with its values replaced, so that a change shows and the values do not."""
     if after.get("kind") != "Secret":
         return before, after
     for part in ("data", "stringData"):

@@ -91,10 +91,10 @@ def follow(
     again: Callable[[], tuple[Sequence[LivePod], bool]],
     wanted: LogOptions,
 ) -> Iterator[LogLine]:
-    """Lines as they are written, of all pods, until the run is over.
+    """Yield lines as they are written, of all pods, until the run is over.
 
-    `again` gives the pods as they are now, and whether the run is over: pods that are started
-    again are followed too. Streams that break go on where they broke.
+    `again` returns the current pods, and whether the run is over: pods that are started
+    again are followed too. Streams that break are resumed where they broke.
     """
     lines: queue.Queue[LogLine | ClusterError | None] = queue.Queue(_QUEUE)
     stop = threading.Event()
@@ -190,7 +190,7 @@ def _after(
 
 
 def _from(options: Mapping[str, str], last: str) -> dict[str, str]:
-    """The same log from the last line that was seen."""
+    """Return the options of the same log from the last line that was seen."""
     if not last:
         return dict(options)
     rest = {k: v for k, v in options.items() if k not in ("tailLines", "sinceSeconds")}

@@ -75,7 +75,7 @@ def state_of(kind: Kind, observation: Observation) -> State:
 
 
 def _queued(state: State, observation: Observation) -> State:
-    """A workload with a queue was suspended by Kueue, which resumes it."""
+    """Return the state of a suspended workload with a queue, which Kueue resumes."""
     queue = (observation.body["metadata"].get("labels") or {}).get(QUEUE_LABEL, "")
     if not queue:
         return replace(state, ready=0)
@@ -112,7 +112,7 @@ def _by_its_pods(state: State, observation: Observation) -> State:
 
 
 def _by_role(pods: Sequence[LivePod]) -> str:
-    """How many pods of how many are ready, role by role."""
+    """Return how many pods of how many are ready, role by role."""
     ready: dict[str, list[bool]] = {}
     for pod in pods:
         ready.setdefault(pod.role, []).append(pod.ready)

@@ -171,7 +171,7 @@ def assign_slots(pods: Sequence[LivePod], places: Sequence[PodSlot]) -> tuple[Li
 
 
 def read(body: Mapping[str, Data], kind: Kind) -> LivePod:
-    """A pod as the API server gives it."""
+    """Return a pod from the API server's object."""
     pod, status = PodTemplate("", body), mapping(body.get("status"))
     labels = texts(pod.labels)
     name = _main_container(pod, kind)
@@ -278,7 +278,7 @@ def _waiting(
 
 
 def _not_ready(container: Mapping[str, Data]) -> tuple[str, str]:
-    """Return why the training container is not ready: reason and message, empty if it is."""
+    """Return why the training container is not ready: reason and message, both "" if it is."""
     waiting = mapping(dig(container, "state", "waiting"))
     if waiting:
         return text(waiting.get("reason")) or "Waiting", text(waiting.get("message"))

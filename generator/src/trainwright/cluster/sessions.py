@@ -31,7 +31,7 @@ class Session:
 
     @property
     def name(self) -> str:
-        """The object's name. Raises ClusterError if git has no object of the job."""
+        """The object's name. Raise ClusterError if git has no object of the job."""
         if self.object:
             return self.object
         if self.intent.manifest is None:
@@ -86,7 +86,7 @@ class Session:
     ) -> tuple[bool, str]:
         """Return whether the goal was reached, and the last state in words; `say` gets each change.
 
-        Raises ClusterError when the time is up.
+        Raise ClusterError when the time is up.
         """
         name, kind = self.name, self.intent.kind
         assert kind is not None, "every rendered kind has its states"
@@ -122,7 +122,7 @@ def _of(role: str, pods: Sequence[LivePod]) -> Sequence[LivePod]:
     """Return the pods of a role or, with ALL, of every role; by default the training pods, and
     those of roles that failed.
 
-    Before any pod trains the roles are all there is. Raises ClusterError for one that there is not.
+    Before any pod trains, the pods of all roles. Raise ClusterError for an unknown role.
     """
     roles = dict.fromkeys(pod.role for pod in pods if pod.role)
     if role in roles:
@@ -143,7 +143,7 @@ def _failed(pod: LivePod) -> bool:
 def _with(rank: int | None, pods: Sequence[LivePod]) -> tuple[LivePod, ...]:
     """Return the pods that hold a rank or, if ranks are unknown, the pod of that number.
 
-    Of several on one seat the newest. Raises ClusterError for a rank that there is not.
+    Of several on one seat the newest. Raise ClusterError for an unknown rank.
     """
     if rank is None:
         return tuple(pods)

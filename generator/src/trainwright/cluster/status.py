@@ -1,4 +1,4 @@
-"""What git asks for next to what the cluster has, run by run."""
+"""The state of runs in git next to their state in the cluster."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class RunStatus:
     """One run: its desired state in git, its state in the cluster, and where the two differ.
 
     `desired` is its state in git: retired or not in it for a run that only the cluster has.
-    `drift` are JSON pointers of values that the object has otherwise than git, `held` what git's
-    own run is behind. `namespace` is empty where there is no object.
+    `drift` are JSON pointers of values in which the object differs from git, `held` the changes
+    that git's own run does not have. `namespace` is empty if there is no object.
     """
 
     environment: str
@@ -89,8 +89,8 @@ class LiveObject:
 def run_statuses(cluster: Cluster, place: DesiredState, namespace: str) -> tuple[RunStatus, ...]:
     """Return the runs of an environment: one of each selected job, then older and orphaned ones.
 
-    It requests one list of each kind, of pods and, where Kueue is used, of Workloads; and events
-    only if nothing else says why a run has no pods.
+    It requests one list of each kind, of pods and, if Kueue is used, of Workloads; and events
+    only if nothing else explains why a run has no pods.
     """
     selector = f"{_OURS}{place.environment.name}"
     live = {
@@ -131,7 +131,7 @@ def _of_git(
 
 
 def _left(intent: DesiredRun, live: Mapping[tuple[str, str], LiveObject]) -> tuple[LiveObject, ...]:
-    """The objects of a job that git has ended, and that the cluster still has."""
+    """Return the objects of a job that git has ended, and that the cluster still has."""
     return tuple(
         live_object for _, live_object in sorted(live.items()) if live_object.job == intent.job.name
     )
@@ -187,7 +187,7 @@ def run_status(
 def others(
     cluster: Cluster, place: DesiredState, intent: DesiredRun, namespace: str
 ) -> tuple[str, ...]:
-    """The names of all runs of a job that are in the cluster."""
+    """Return the names of all runs of a job that are in the cluster."""
     selector = f"{_OURS}{place.environment.name},{JOB_LABEL}={intent.job.name}"
     return tuple(
         sorted(live_object.name for live_object in _objects(cluster, place, namespace, selector))
@@ -251,7 +251,7 @@ def _objects(
 
 
 def _unlabelled(cluster: Cluster, place: DesiredState, namespace: str) -> Iterator[LiveObject]:
-    """The objects of git that have not our labels, since they were adopted as they were."""
+    """Yield the objects of git that have not our labels, since they were adopted as they were."""
     for intent in place.intents:
         manifest, kind = intent.manifest, intent.kind
         if manifest is None or kind is None or _is_rendered(manifest.body):
@@ -295,7 +295,7 @@ def _sights(
 def _pods(
     cluster: Cluster, namespace: str, selector: str, live: Sequence[LiveObject]
 ) -> dict[str, list[Data]]:
-    """The pods of each run, by the object's name."""
+    """Return the pods of each run, by the object's name."""
     by_run: dict[str, list[Data]] = {}
     for pod in cluster.all(PODS, namespace, label_selector=selector):
         by_run.setdefault(_label(pod, RUN_LABEL), []).append(pod)

@@ -118,7 +118,7 @@ def _cut(text: str) -> str:
 
 
 def unread_items(unread: Sequence[Unread]) -> list[Data]:
-    """What could not be read, as data."""
+    """Return what could not be read, as data."""
     return [
         {"environment": item.environment, "namespace": item.namespace, "error": str(item.error)}
         for item in unread
@@ -126,7 +126,7 @@ def unread_items(unread: Sequence[Unread]) -> list[Data]:
 
 
 def items(runs: Sequence[RunStatus]) -> list[Data]:
-    """Runs as data."""
+    """Return runs as data."""
     return [
         {
             "job": str(run),

@@ -1,4 +1,4 @@
-"""Waiting for a run, through whatever happens to the connection."""
+"""Waiting for a run, with reconnection after a broken connection."""
 
 from __future__ import annotations
 
