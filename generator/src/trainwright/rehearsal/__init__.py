@@ -11,4 +11,4 @@ from trainwright.datatypes.errors import TrainwrightError
 
 
 class RehearsalError(TrainwrightError):
-    """Raised if a job cannot be rehearsed on this machine; the message says what to do about it."""
+    """Raised if a job cannot be rehearsed on this machine; the message includes the remedy."""

@@ -1,4 +1,4 @@
-"""The commit that a job's code is, as a folder of this machine."""
+"""The commit of a job's code, as a folder of this machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OF_SUBMODULES = {"GIT_ALLOW_PROTOCOL": "https:ssh"}
 
 
 def folder(code: Code, root: Path, work: Path) -> Path:
-    """Return the folder to use as the mounted code. Raises RehearsalError if there is none."""
+    """Return the folder to use as the mounted code. Raise RehearsalError if there is none."""
     if code.git is None:
         raise RehearsalError(
             f"the code is in {code.image}, and images are not run here; name a folder that holds "

@@ -48,11 +48,11 @@ class Names:
         )
 
     def env(self, pod: Pod, env: Mapping[str, str]) -> dict[str, str]:
-        """A pod's env with names and ports of pods replaced."""
+        """Return a pod's env with names and ports of pods replaced."""
         return {name: self._value(pod, name, value, env) for name, value in env.items()}
 
     def argv(self, pod: Pod, argv: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...]:
-        """A command line with names and ports of pods replaced."""
+        """Return a command line with names and ports of pods replaced."""
         flags = {at: (prefix, name, value) for at, prefix, name, value in _flags(argv)}
         around = {**env, **{name: value for _, name, value in flags.values()}}
         words = []
@@ -62,7 +62,7 @@ class Names:
         return tuple(words)
 
     def probe(self, pod: Pod, argv: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...]:
-        """The command line of a probe, which runs in the pod and finds it by a local address."""
+        """Return the command line of a probe, which runs in the pod and connects locally."""
         return self.argv(pod, tuple(self._bound(pod, word, _WITHIN) for word in argv), env)
 
     def hostname(self, pod: Pod, env: Mapping[str, str]) -> str:
@@ -94,7 +94,7 @@ class Names:
         return self._bound(pod, address) if serves else address
 
     def _bound(self, pod: Pod, text: str, at: re.Pattern[str] = _BOUND) -> str:
-        """Where a pod of a role listens: 0.0.0.0:8000, or :8000."""
+        """Return a text with the address where a pod of a role listens: 0.0.0.0:8000, or :8000."""
         own = {port.number for port in pod.ports}
 
         def local(match: re.Match[str]) -> str:
@@ -135,7 +135,7 @@ class Names:
         return self._hosts.sub(local, text) if self._pods else text
 
     def listening(self, pod: Pod, argv: tuple[str, ...], env: Mapping[str, str]) -> set[int]:
-        """The ports of a pod that its own command line or env has."""
+        """Return the ports of a pod that its own command line or env has."""
         self.argv(pod, argv, env)
         self.env(pod, env)
         return {port for host, port in self._ports if host == pod.hostname}
@@ -145,14 +145,14 @@ class Names:
         self._ports[pod.hostname, port] = port
 
     def port(self, host: str, port: int) -> int:
-        """Return the local port that stands for a port of a pod."""
+        """Return the local port that replaces a port of a pod."""
         named = self._pods[host].hostname if host in self._pods else host
         if (named, port) not in self._ports:
             self._ports[named, port] = self._free_port()
         return self._ports[named, port]
 
     def notes(self) -> Iterator[str]:
-        """Yield which local address stands for each address that was requested."""
+        """Yield which local address replaces each address that was requested."""
         for (host, port), local in sorted(self._ports.items()):
             yield f"address: {host}:{port} is {LOOPBACK}:{local}"
 

@@ -13,7 +13,7 @@ _FOREIGN = frozenset({ENVIRONMENTS, "node_modules", "build", "dist", "site-packa
 
 
 def with_module(root: Path, module: str) -> tuple[Path, ...]:
-    """The folders from which Python would import a module, the nearest to the root first."""
+    """Return the folders from which Python would import a module, the nearest to the root first."""
     path = module.replace(".", "/")
     return with_file(root, f"{path}.py", f"{path}/__init__.py")
 

@@ -40,13 +40,13 @@ class Audience(Protocol):
     """A listener that is told what happens while it happens."""
 
     def line(self, label: str, text: str) -> None:
-        """A process wrote a line."""
+        """Show a line that a process wrote."""
 
     def state(self, running: int, ended: int) -> None:
-        """Pods began or ended."""
+        """Show how many pods run and how many have ended."""
 
     def say(self, text: str) -> None:
-        """Something that people should know."""
+        """Show a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,7 +305,7 @@ class _Stage:
             self._gone_well(event.process, what)
 
     def _ended_late(self, event: _Ended) -> None:
-        """If two failed, blame the one that failed first, whichever was reported first."""
+        """Blame the process that failed first if two failed, whichever was reported first."""
         if self._failed and event.code and event.at < self._failed_at:
             self._failed, self._failed_at, self._late = event.process.pod, event.at, ""
 
@@ -323,7 +323,7 @@ class _Stage:
             self._deadline = time.monotonic() + _LINGER
 
     def _gone_well(self, process: LocalProcess, what: str) -> None:
-        """A role has ended by itself: with a probe it was there to serve, and the job needs it."""
+        """Handle the end of a role: one with a probe was there to serve, and the job needs it."""
         self._gone.append(process.pod)
         self._start_due()
         if process.probe is None or self._missed:
@@ -333,7 +333,7 @@ class _Stage:
         self._deadline = time.monotonic() + _LINGER
 
     def _goes_on(self, pod: str, code: int) -> bool:
-        """Elastic jobs do without a pod that the operator would start again."""
+        """Whether an elastic job continues without a pod that the operator would start again."""
         elastic = self._workload.needs == "any"
         return elastic and self._restarts[pod].helps(code) and bool(self._running)
 
@@ -350,7 +350,7 @@ class _Stage:
         self._stop(f"{signal.Signals(number).name} received")
 
     def _stop(self, why: str) -> None:
-        """SIGTERM to the first process of each pod, as the kubelet does, and a time limit."""
+        """Send SIGTERM to the first process of each pod, as the kubelet does, with a time limit."""
         self._waiting.clear()
         self._asked = True
         if not self._running:
@@ -375,7 +375,7 @@ class _Stage:
             self._fail(self._missed, "the job has not ended", time.monotonic())
 
     def kill(self) -> None:
-        """SIGKILL to everything that is still there."""
+        """Send SIGKILL to all processes that are left."""
         self._waiting.clear()
         self._over.set()
         for started in self._running.values():
@@ -467,7 +467,7 @@ def _kill_group(pid: int) -> None:
 
 
 def _kill_marked(mark: str) -> None:
-    """SIGKILL to descendants that left their process group, as torchrun's workers do."""
+    """Send SIGKILL to descendants that left their process group, as torchrun's workers do."""
     empty = 0
     for _ in range(_ROUNDS):
         pids = list(_marked(f"{MARK}={mark}".encode()))
@@ -481,7 +481,7 @@ def _kill_marked(mark: str) -> None:
 
 
 def _marked(entry: bytes) -> Iterator[int]:
-    """Processes that have this entry in their env."""
+    """Yield the ids of processes that have this entry in their env."""
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):  # gone by now, or another user's
             if entry in path.read_bytes().split(b"\0"):

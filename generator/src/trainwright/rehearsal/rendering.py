@@ -1,4 +1,4 @@
-"""A job spec into the manifests of a rehearsal: fewer nodes, no GPUs, otherwise the same."""
+"""Renders a job spec for a rehearsal: fewer nodes, no GPUs, otherwise the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trainwright.runs.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
-    """What a rehearsal runs. `changes` says in words how it differs from the job in git.
+    """What a rehearsal runs. `changes` are its differences from the job in git, in words.
 
     `size` is how many pods an elastic job is given; None for a job that has no choice.
     """
@@ -41,7 +41,7 @@ def render(
     nodes_of_roles: Mapping[str, int],
     procs: int | None,
 ) -> Rendering:
-    """Render a job that was found to be free of errors, under the name that it has in git.
+    """Render a job without errors under the name that it has in git. Raise RehearsalError.
 
     Node and process counts are changed in the spec, never in the result, so that everything
     derived from them is consistent.
@@ -97,7 +97,7 @@ def _roles_for_here(job: Job, nodes: Mapping[str, int]) -> tuple[Job, ...]:
 
 
 def _without_nccl(flags: Mapping[str, Data]) -> dict[str, Data]:
-    """Scripts that choose the backend themselves do so by a flag of that name."""
+    """Return flags with gloo for nccl, as scripts have that choose the backend themselves."""
     return {
         name: "gloo" if name.endswith("backend") and value in ("nccl", {"value": "nccl"}) else value
         for name, value in flags.items()

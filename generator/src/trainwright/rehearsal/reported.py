@@ -45,7 +45,7 @@ def compare(pods: Sequence[Pod], foreseen: tuple[Process, ...], work: Path) -> C
 
 
 def _reports(folder: Path) -> Iterator[tuple[int, Mapping[str, Data]]]:
-    """Reports by local rank. A process that was started again has reported again: the last counts.
+    """Yield reports by local rank; of a process that was started again, the last one counts.
 
     A file that is no report is passed over: a process may have died while it wrote it.
     """

@@ -129,7 +129,7 @@ class Rehearsal:
 
 
 def only(files: tuple[JobFile, ...], pattern: str) -> JobFile:
-    """Return the one job that was selected. Raises RehearsalError if there is not exactly one."""
+    """Return the one job that was selected. Raise RehearsalError if there is not exactly one."""
     if len(files) != 1:
         raise RehearsalError(
             f'"{pattern}" selects {len(files)} jobs, and one is rehearsed at a time'
@@ -139,7 +139,10 @@ def only(files: tuple[JobFile, ...], pattern: str) -> JobFile:
 
 @contextmanager
 def prepare(root: Path, file: JobFile, options: RehearsalOptions) -> Iterator[Rehearsal]:
-    """Everything short of starting it. Temporary folders are gone afterwards."""
+    """Yield a rehearsal that is ready to start; its temporary folders are removed afterwards.
+
+    Raise RehearsalError if this machine cannot run it.
+    """
     if not processes.POSSIBLE:
         raise RehearsalError(
             "a rehearsal needs POSIX process groups, which this system does not have; "
@@ -169,7 +172,7 @@ def prepare(root: Path, file: JobFile, options: RehearsalOptions) -> Iterator[Re
 
 
 def _with_code(job: Job, workload: Workload, machine: Machine) -> Machine:
-    """The machine with the code that the job and its roles name, unless a folder is given."""
+    """Return the machine with the code of the job and its roles, unless a folder is given."""
     trains = {pod.role for pod in workload.training}
     mounted: dict[str, Path] = {}
     checked_out: dict[Code, Path] = {}
@@ -193,7 +196,7 @@ def _staged(
     machine: Machine,
     options: RehearsalOptions,
 ) -> Staging:
-    """The job's processes, which find the modules of the image in the repository."""
+    """Return the job's processes, which find the modules of the image in the repository."""
     staged = staging.stage(workload, configs, machine, options.extra)
     if missing := _missing_modules(staged, machine):
         machine = replace(machine, packages=_packages(missing, machine))
@@ -238,7 +241,7 @@ def _machine(root: Path, options: RehearsalOptions, work: Path) -> Machine:
 
 
 def _own_name() -> str:
-    """This machine's name where it resolves to an address of this machine, else the address."""
+    """Return this machine's name if it resolves to an address of this machine, else the address."""
     name = socket.gethostname()
     try:
         with closing(socket.socket()) as probe:
@@ -271,7 +274,7 @@ _PORTS = range(10_000, 32_768)
 
 
 def _free_ports(count: int, taken: set[int]) -> int:
-    """The first of `count` free ports in a row."""
+    """Return the first of `count` free ports in a row. Raise RehearsalError if there are none."""
     for _ in range(1000):
         first = _PORTS[secrets.randbelow(len(_PORTS) - count)]
         wanted = set(range(first, first + count))
@@ -318,7 +321,7 @@ def _missing_modules(staged: Staging, machine: Machine) -> tuple[str, ...]:
 def _packages(missing: tuple[str, ...], machine: Machine) -> Mapping[str, Path]:
     """Return the folder of the repository that each module is in.
 
-    Raises RehearsalError unless there is exactly one for each.
+    Raise RehearsalError unless there is exactly one for each.
     """
     base = machine.code if machine.code_given else machine.root
     by_module = {module: packages.with_module(base, module) for module in missing}

@@ -42,9 +42,9 @@ _Item = TypeVar("_Item")
 class Machine:
     """This machine, which takes the place of a cluster.
 
-    `code` stands for the image's folder with the code. `mounted_code` has the folders that stand
-    for mounted code, by the role whose pods mount it. `packages` are folders of the repository at
-    `root`, by the module that was found in them. `inherited` is the part of the caller's env that
+    `code` replaces the image's folder with the code. `mounted_code` has the folders that replace
+    mounted code, by the role whose pods mount it. `packages` are folders of the repository at
+    `root`, by the module that is in them. `inherited` is the part of the caller's env that
     processes get, `given` what the command line adds. `token` is unique to this rehearsal.
     `free_ports` returns the first of so many consecutive free ports.
     """
@@ -109,7 +109,7 @@ def stage(
     """Translate all pods; `configs` are files by ConfigMap and key, `extra` is added to the argv of
     the pods that train.
 
-    Raises RehearsalError for code that is not on this machine.
+    Raise RehearsalError for code that is not on this machine.
     """
     pods = workload.pods
     foreseen = rank_prediction.predict(workload.training)
@@ -149,7 +149,7 @@ def stage(
 
 
 def _keep_ports(workload: Workload, names: Names, machine: Machine) -> None:
-    """Keep ports on which programs listen untold. Raises RehearsalError if one is taken."""
+    """Keep ports on which programs listen by default. Raise RehearsalError if one is taken."""
     kept: set[int] = set()
     for role in workload.serving:
         pods = workload.of_role(role)
@@ -212,7 +212,7 @@ class _Staged:
         self._argv = self._localised((*argv, *extra))
 
     def _folder(self) -> Path:
-        """The working directory of processes: the code, or a folder in it if the pod says so."""
+        """Return the working directory of processes: the code's folder, or one below it."""
         working_dir = str(self._pod.rest.get("container", {}).get("workingDir", ""))
         here = self._volumes.path(self._pod, working_dir)
         mounted = self._pod.role in self._machine.mounted_code
@@ -270,7 +270,7 @@ class _Staged:
         return self._names.port(self._pod.hostname, number)
 
     def _probing(self, command: tuple[str, ...]) -> tuple[str, ...]:
-        """The command of a probe here, in which the kubelet replaces $(VAR) as in argv."""
+        """Return the command of a probe here, in which the kubelet replaces $(VAR) as in argv."""
         expanded = tuple(expand(word, self._env) for word in command)
         words = self._names.probe(self._pod, expanded, self._env)
         rest = (self._volumes.path(self._pod, word) for word in words[1:])
@@ -302,7 +302,10 @@ class _Staged:
         return (program,)
 
     def _script(self, script: str) -> str:
-        """The script here: on a mapped volume, below the code's folder, or at the same path."""
+        """Return the script here: on a mapped volume, below the code's folder, or at the same path.
+
+        Raise RehearsalError if it is in none of these places.
+        """
         local = self._volumes.path(self._pod, script)
         if local != script:
             if Path(local) not in self._volumes.files and not Path(local).is_file():
@@ -319,7 +322,7 @@ class _Staged:
         raise RehearsalError(self._missing(script))
 
     def _candidates(self, script: str) -> Iterator[Path]:
-        """With --code the image's path, then ever shorter ends of it, below that folder."""
+        """Yield with --code the image's path, then ever shorter ends of it, below that folder."""
         code, path = self._machine.code, Path(script)
         if not path.is_absolute():
             yield code / path

@@ -46,7 +46,7 @@ def introduction(rehearsal: Rehearsal, *, color: bool) -> str:
 
 
 def _commands(pods: Sequence[Pod]) -> Iterator[str]:
-    """The command lines as on the cluster; pods that differ do so by their own rank mostly."""
+    """Yield the command lines as on the cluster; other pods differ mostly by their own rank."""
     first, *others = dict.fromkeys(redact(shlex.join(pod.argv)) for pod in pods)
     yield f"$ {first}"
     if others:
@@ -139,7 +139,7 @@ def _verdict(rehearsal: Rehearsal, outcome: Outcome, comparison: Comparison) -> 
 
 
 def _of_rank(pod: Pod, rehearsal: Rehearsal, outcome: Outcome) -> str:
-    """How a pod that trains failed, and which roles it may have missed."""
+    """Return how a pod that trains failed, and which roles it may have missed."""
     ranks = _ranks(rehearsal.processes_of(pod))
     has_rank = ranks[:1].isdigit()
     who = f"rank{'s' * ('-' in ranks)} {ranks}" if has_rank else f"node {pod.index}"
@@ -148,7 +148,7 @@ def _of_rank(pod: Pod, rehearsal: Rehearsal, outcome: Outcome) -> str:
 
 
 def _of_role(pod: Pod, outcome: Outcome) -> str:
-    """How a pod of a role failed: before it was ready, or while it served."""
+    """Return how a pod of a role failed: before it was ready, or while it served."""
     who = f"(role {pod.role}, pod {pod.index})"
     if outcome.late:
         return f"{who} was not ready in time: {outcome.late}"
@@ -161,7 +161,7 @@ def _of_role(pod: Pod, outcome: Outcome) -> str:
 
 
 def _code(code: int) -> str:
-    """Return an exit code in words, with the signal that it stands for."""
+    """Return an exit code in words, with the name of the signal that it reports."""
     names = {128 + number: number.name for number in signal.Signals}
     return f"exit code {code}{f' ({names[code]})' if code in names else ''}"
 
@@ -184,7 +184,7 @@ def _hide(text: str, secrets: tuple[str, ...]) -> str:
 class Printer:
     """Lines of processes to stdout, each after its pod's name; the rest to stderr.
 
-    On a terminal a last line shows how far it is. `paint` colours a text; `logs` is a folder that
+    On a terminal a last line shows the progress. `paint` colours a text; `logs` is a folder that
     gets a file for each process as well.
     """
 
@@ -225,7 +225,7 @@ class Printer:
         self._stack.close()
 
     def line(self, label: str, text: str) -> None:
-        """A line that a process wrote."""
+        """Print a line that a process wrote."""
         text = _hide(text, self._secrets)
         if label in self._files:
             self._files[label].write(f"{text}\n")

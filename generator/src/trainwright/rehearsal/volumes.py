@@ -1,4 +1,4 @@
-"""Mounted volumes into folders of this machine."""
+"""Maps mounted volumes to folders of this machine."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Volumes:
 
     A claim is one folder for all pods, an emptyDir one for each pod, as on the cluster. Files of a
     ConfigMap that is rendered with the job are written: those that are mounted one by one lie below
-    a folder that stands for the container's root, so that their own folders can be named as well.
-    Other volumes start with whatever their folder holds. `stand_ins` are the folders that replace a
-    volume for the pods of a role.
+    a folder that is the container's root, so that their own folders can be named as well.
+    Other volumes start with the present content of their folder. `stand_ins` are the folders that
+    replace a volume for the pods of a role.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Volumes:
         self.files: dict[Path, StagedFile] = dict(self._config_files())
 
     def path(self, pod: Pod, text: str) -> str:
-        """Text with every path on a volume of the pod replaced by the path here."""
+        """Return text with every path on a volume of the pod replaced by the path here."""
         mounts = {mount.path.rstrip("/"): mount for mount in _mounts(pod)}
         if not mounts:
             return text
@@ -127,7 +127,7 @@ class Volumes:
                 yield item, StagedFile(raw, item.get("mode", source.get("defaultMode")))
 
     def notes(self) -> Iterator[str]:
-        """Yield which folder stands for which path; code that hardcodes a path will miss it."""
+        """Yield which folder replaces which path; code that hardcodes a path will miss it."""
         lines: dict[str, None] = {}
         for pod in self._pods:
             for mount in _mounts(pod):
