@@ -207,3 +207,21 @@ def test_the_ledger_has_no_run_that_is_yet_to_come(forged: Repository) -> None:
     ledger.write_text(ledger.read_text(encoding="utf-8") + second, encoding="utf-8")
     commit(forged.root, "More of the harmless job")
     assert "is not a run that llm has had" in refused(forged)
+
+
+@pytest.mark.parametrize(("left", "action"), [("run.lock", "new run"), ("pytorchjob.yaml", "")])
+def test_of_a_render_that_is_committed_in_part_the_object_counts_that_is_applied(
+    left: str, action: str, forged: Repository
+) -> None:
+    forged.job("prod/llm", "flags: {epochs: 2}\n")
+    assert forged.run("render").exit_code == 0
+    applied = (forged.root / RENDERED / "llm/pytorchjob.yaml").read_text()
+    git(forged.root, "checkout", "--quiet", "main", "--", f"{RENDERED}/llm/{left}")
+    found = {change["job"]: change for change in planned(forged)["changes"]}
+    if not action:
+        assert "prod/llm" not in found
+        return
+    change = found["prod/llm"]
+    assert change["action"] == action
+    assert f'name: "{change["after"]["object"]}"' in applied
+    assert f"{change['before']['object']} keeps training beside it" in change["why"]

@@ -12,7 +12,8 @@ from operator import is_
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
 from trainwright.files.memo import Cell, tracked
-from trainwright.kinds import DEFAULT, NAMED
+from trainwright.kinds import DEFAULT, NAMED, TARGETS
+from trainwright.plan import actions
 from trainwright.plan.model import PlannedRun
 from trainwright.render import batch
 from trainwright.render.job import Rendered
@@ -100,9 +101,9 @@ class Revision(Workspace):
             retired=False,
             files=texts,
         )
-        if record is None:
-            return replace(bare, believed=believed)
-        return replace(bare, believed=believed, state=record.state, adopted=record.adopted)
+        if record is not None:
+            bare = replace(bare, state=record.state, adopted=record.adopted)
+        return _named_by_its_files(replace(bare, believed=believed))
 
     def _is_folder(self, path: str) -> bool:
         return self.rendered_tree.kind(path) == "folder"
@@ -180,6 +181,17 @@ class Revision(Workspace):
             files=texts,
             demand=self.demand(job) if job and texts else NOTHING,
         )
+
+
+def _named_by_its_files(run: PlannedRun) -> PlannedRun:
+    """Return a run with the name of the object that its files make, which is what is applied: a
+    record may be that of another run, where only a part of what was rendered is committed.
+    """
+    if run.believed and any(run.object in text for text in run.files.values()):
+        return run
+    makes = TARGETS[run.target].makes
+    names = [manifest.name for manifest in actions.manifests(run).values() if makes(manifest)]
+    return replace(run, object=names[0]) if names and run.object not in names else run
 
 
 def _is_same_pair(first: tuple[object, ...] | None, second: tuple[object, ...] | None) -> bool:
