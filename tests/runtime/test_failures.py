@@ -612,6 +612,17 @@ def test_a_message_that_cannot_be_written_changes_nothing(entrypoint: Entrypoint
     assert "Traceback" not in done.stderr
 
 
+def test_an_error_with_a_name_that_is_no_text_is_reported(entrypoint: Entrypoint) -> None:
+    """As of a file whose name is not UTF-8, which Python reads with surrogates in it."""
+    done, reported = _fails(
+        entrypoint, "import os; raise ValueError('no ' + os.fsdecode(b'caf\\xe9'))"
+    )
+    assert done.returncode == reported["exitCode"] == 1
+    assert reported["error"] == "ValueError: no caf\udce9"
+    assert "entrypoint.py" not in done.stderr
+    assert "UnicodeEncodeError" not in done.stderr
+
+
 def _failure(error: str) -> Failure:
     return Failure(
         who="rank 0", rank=0, worker="rank-0", node=Node(rank=0, name="pod-0"), time=1.7e9,
@@ -619,7 +630,9 @@ def _failure(error: str) -> Failure:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("error", ["x" * 100_000, '"\\\x00' * 3000, "\u20ac" * 5000, ""])
+@pytest.mark.parametrize(
+    "error", ["x" * 100_000, '"\\\x00' * 3000, "\u20ac" * 5000, "\udc80" * 5000, ""]
+)
 def test_the_message_fits_whatever_the_error(error: str) -> None:
     text = failure.message(_failure(error))
     assert len(text) <= 4096

@@ -119,6 +119,24 @@ os.write(1, bytes([0xff, 10]))
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (r'{"message": "half an emoji \ud83d"}', "half an emoji \ud83d"),
+        (r'{"message": "", "\udc80": "\udc80"}', ""),
+        ('{"message": ' + "[" * 20_000 + "]" * 20_000 + "}", None),
+        ('{"message": ' + "1" * 10_000 + "}", None),
+    ],
+    ids=["surrogate", "surrogate in a key", "deeply nested", "many digits"],
+)
+def test_no_line_of_a_rank_keeps_the_next_ones_from_the_log(line: str, message: str | None) -> None:
+    """Or its pipe fills up, and the training waits for ever."""
+    code = f"print({line!r})\nfor i in range(10_000): print(i)"
+    first, *rest = map(json.loads, _relay(code, "json").stdout.splitlines())
+    assert first["message"] == (line if message is None else message)
+    assert [record["message"] for record in rest] == [str(i) for i in range(10_000)]
+
+
 def test_ends_are_told_in_their_order(start: Start, events: Events) -> None:
     slow = start("import time; time.sleep(1000)", rank=0)
     quick = start("input()", rank=1)  # stdin is /dev/null

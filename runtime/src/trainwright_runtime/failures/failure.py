@@ -282,7 +282,8 @@ def _bounded(fields: dict[str, object]) -> bytes:
             key: value[:length] if isinstance(value, str) else value
             for key, value in fields.items()
         }
-        text = json.dumps(kept, ensure_ascii=False).encode()
+        # Lone surrogates, as of a file name that is not UTF-8, are escapes in JSON.
+        text = json.dumps(kept, ensure_ascii=False).encode(errors="backslashreplace")
         if len(text) <= TERMINATION_BYTES:
             return text
     raise AssertionError("empty fields fit")

@@ -412,21 +412,25 @@ class _RelabelAsJson:
         return b"".join([self._one(line, common) for line in lines])
 
     def _one(self, line: bytes, common: logs.Label) -> bytes:
-        record: dict[str, object] = {**common}
-        record |= _fields(line) or {
-            "stream": self._stream,
-            "message": line.decode(errors="replace"),
-        }
-        return _encode(record).encode() + b"\n"
+        # What is nested too deep to be read or written is a line like any other.
+        with suppress(ValueError, RecursionError):
+            if fields := _fields(line):
+                return _json_line({**common, **fields})
+        message = line.decode(errors="replace")
+        return _json_line({**common, "stream": self._stream, "message": message})
 
 
 def _fields(line: bytes) -> dict[str, object] | None:
     if line.startswith(b'{"') and line.endswith(b"}"):
-        with suppress(ValueError):
-            fields = json.loads(line)
-            if isinstance(fields, dict) and "message" in fields:
-                return fields
+        fields = json.loads(line)
+        if isinstance(fields, dict) and "message" in fields:
+            return fields
     return None
+
+
+def _json_line(record: Mapping[str, object]) -> bytes:
+    # A lone surrogate, which UTF-8 has no bytes for, stays the escape that it is in JSON.
+    return _encode(record).encode(errors="backslashreplace") + b"\n"
 
 
 def _relabel(log_format: str, label: logs.Label, stream: str) -> _Relabel | _RelabelAsJson:
