@@ -21,7 +21,7 @@ def deletion(
     environment: Environment | None,
     run: Iterable[tuple[str, str]] = (),
 ) -> str:
-    """The command that deletes an object of a run, or the release that would make it again.
+    """Return the command that deletes an object of a run, or the release that renders it.
 
     It names the other objects of the `run` as well, by kind and name. What does not bear the name
     of the run is left out: the claims of a job outlast its runs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property
@@ -21,8 +22,8 @@ from trainwright.render import cache
 from trainwright.render import derivation as derive
 from trainwright.render.cache import Remembered
 from trainwright.render.policy import EnvironmentCheck, has_unknown_run
+from trainwright.runs import collisions, kustomization
 from trainwright.runs import folder as index
-from trainwright.runs import kustomization
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded
@@ -141,8 +142,12 @@ def build(
         underived += map(derive.finding, derivation.orphans())
     proved = () if options.recover else underived
     everything = (
-        *workspace.findings, *uncompared, *proved, *(f for e in environments for f in e.findings)
-    )  # fmt: skip
+        *workspace.findings,
+        *uncompared,
+        *proved,
+        *(finding for each in environments for finding in each.findings),
+        *_shared(workspace, environments),
+    )
     findings = tuple(sorted(dict.fromkeys(everything), key=lambda finding: finding.order))
     return Build(
         environments=environments,
@@ -157,6 +162,21 @@ def build(
         },
         workspace=workspace,
     )
+
+
+def _shared(workspace: Workspace, environments: tuple[EnvironmentBuild, ...]) -> Iterator[Finding]:
+    """Yield a finding where another environment of the same cluster renders the same objects."""
+    built = {each.name: each.runs for each in environments}
+
+    @functools.cache
+    def objects(name: str) -> collisions.Objects:
+        return collisions.objects(built.get(name) or workspace.folder(name).records)
+
+    sound = workspace.environments
+    for one, other in ((sound[a], sound[b]) for a in built if a in sound for b in sound if a != b):
+        if collisions.share(one, other, workspace.tree):
+            loaded, rendered = workspace.loaded(one.name), (objects(one.name), objects(other.name))
+            yield from collisions.across(loaded, one, other, rendered)
 
 
 def _derivation(

@@ -325,7 +325,7 @@ class Workspace(Owner):
         return resolved(loaded, below.document, self.sound(file.environment), adopted)
 
     def adopted(self, file: JobFile) -> adoption.Reading:
-        """The object that the first run of a job is, where that was in the cluster before."""
+        """Return the object that the first run of a job is, if that was in the cluster before."""
         return adoption.read(self.reader, file)
 
     def recorded(self, file: JobFile) -> Recorded | None:

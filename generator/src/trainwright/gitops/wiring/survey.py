@@ -9,7 +9,7 @@ from pathlib import Path
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.errors import SelectionError
-from trainwright.datatypes.finding import Finding, Location, Related, Severity
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.layout import ENVIRONMENTS, NO_ENVIRONMENT, RENDERED, JobFile
@@ -21,6 +21,7 @@ from trainwright.findings import diagnostics as dx
 from trainwright.gitops.wiring import WIRINGS, charts
 from trainwright.gitops.wiring.wiring import Site, WiredRun
 from trainwright.kinds import ADOPTED
+from trainwright.runs import collisions
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import VALUES_FILE
@@ -69,7 +70,7 @@ def load_sites(
     earlier = {
         name: _earlier(workspace.folder(name), place) for name, place in environments.items()
     }
-    objects = cache(lambda name: _objects(workspace.folder(name)))
+    objects = cache(lambda name: collisions.objects(workspace.folder(name).records))
     sites = []
     findings = [finding for name in chosen for finding in workspace.loaded(name).findings]
     for name in chosen:
@@ -98,7 +99,7 @@ def load_sites(
         if jobs[name] and not workspace.folder(name).is_there:
             findings += _elsewhere(site, _settings(loaded), len(jobs[name]))
         findings += _unpinned(site, _settings(loaded))
-        findings += _collisions(site, loaded, environments, objects)
+        findings += _collisions(loaded, place, environments, objects)
     files = {place.file for finding in findings for place in _places(finding)}
     return LoadedSites(
         sites=tuple(sites),
@@ -237,38 +238,16 @@ def _unpinned(site: Site, settings: Layered) -> Iterator[Finding]:
 
 
 def _collisions(
-    site: Site,
     loaded: LoadedEnvironment,
+    place: Environment,
     others: Mapping[str, Environment],
-    objects: Callable[[str], frozenset[tuple[str, str]]],
+    objects: Callable[[str], collisions.Objects],
 ) -> Iterator[Finding]:
     """Yield other environments that render the same objects into the same namespace and cluster."""
-    assert loaded.document is not None
-    place = site.environment
     for name, other in others.items():
-        if (
-            name == place.name
-            or not _applied(other)
-            or other.gitops.destination != place.gitops.destination
-        ):
-            continue
-        same = sorted(objects(place.name) & objects(name))
-        if same:
-            namespaces = " and ".join(sorted({namespace for namespace, _ in same}))
-            what = listed([object_ for _, object_ in same])
-            yield dx.SHARED_OBJECT.at(
-                loaded.document.place("/namespace"),
-                f"{name} renders the same objects into {namespaces}: {what}",
-                subject=place.name,
-                path=Pointer("/namespace"),
-                related=(Related("also", f"environment {name}", other.place),),
-            )
-
-
-def _objects(folder: RenderedFolder) -> frozenset[tuple[str, str]]:
-    """Return namespace, where it began, and name of each run that is rendered."""
-    runs = (run for run in folder.records.values() if run.files)
-    return frozenset((run.environment["namespace"], run.object) for run in runs)
+        if name != place.name and collisions.may_share(place, other):
+            rendered = (objects(place.name), objects(name))
+            yield from collisions.across(loaded, place, other, rendered)
 
 
 def _places(finding: Finding) -> Iterator[Location]:
