@@ -12,7 +12,7 @@ internal. Errors that a user can cause are `TrainwrightError`s, whose text says 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import field, replace
 from datetime import UTC, date, datetime
@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING
 from trainwright.datatypes.errors import SelectionError, TrainwrightError
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import WIRING
 
 if TYPE_CHECKING:
     from trainwright.files.tree import Tree
     from trainwright.plan.model import Plan
     from trainwright.render.build import Build, BuildOptions
-    from trainwright.runs.workspace import JobRun
+    from trainwright.runs.workspace import JobRun, Workspace
     from trainwright.specs.explain import Explanation
 
 __all__ = [
@@ -115,7 +116,8 @@ class Repository:
 
         Raise SelectionError if a selection matches nothing.
         """
-        return _check(self.build(selections))
+        options = replace(self._options(), stale=stale_wiring(self.root))
+        return _check(self.build(selections, options))
 
     def render(self, *selections: str, write: bool = False) -> Rendering:
         """Render into environments/<env>/rendered, on disk only with `write`.
@@ -233,6 +235,15 @@ class Repository:
 
     def _today(self) -> str:
         return self.today or datetime.now(UTC).date().isoformat()
+
+
+def stale_wiring(root: Path) -> Callable[[Workspace], tuple[str, ...]] | None:
+    """Return what names the stale files of wiring, or None where there is none beside the specs."""
+    if not (root / WIRING).is_dir():
+        return None
+    from trainwright.gitops.wiring.writing import stale_in  # 50 ms, and few have wiring
+
+    return stale_in
 
 
 def _of_spec(path: str) -> str:

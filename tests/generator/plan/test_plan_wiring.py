@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +173,27 @@ def test_another_engine_applies_the_runs_that_there_are(tmp_path: Path) -> None:
     text = _plan(repository)
     assert "Flux applies the runs as they are, once its wiring is applied" in text
     assert "rerun" not in text
+
+
+def _stale(repository: Repository, *selections: str) -> list[str]:
+    result = repository.run("check", *selections, "-o", "json")
+    assert result.exit_code == 0, result.output
+    results = json.loads(result.stdout)["report"]["results"]
+    return [it["message"] for it in results if it["rule"] == "TW043"]
+
+
+def test_check_names_wiring_that_is_not_up_to_date(flux: Repository) -> None:
+    assert _stale(flux) == []
+    _job(flux, "fresh")
+    assert flux.run("render").exit_code == 0
+    said = ["the wiring is not up to date: wiring/lab/kustomizations.yaml"]
+    assert _stale(flux) == said
+    assert _stale(flux, "lab/probe") == said  # of the same environment
+    flux.environment("other", "gitops: {engine: none}\n")
+    assert _stale(flux, "other") == []
+    _wire(flux)
+    assert _stale(flux) == []
+    (flux.root / "wiring/lab/kustomizations.yaml").unlink()
+    assert _stale(flux) == said
+    shutil.rmtree(flux.root / "wiring")
+    assert _stale(flux) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from trainwright.datatypes.frozen import dataclass
 
 ENVIRONMENTS = "environments"
@@ -42,6 +44,12 @@ def environment_path(name: str) -> str:
 def environment_files(name: str) -> tuple[str, ...]:
     """The files that every job of an environment depends on, there or not."""
     return DEFAULTS, environment_path(name)
+
+
+def is_wiring_of(path: str, environments: Container[str]) -> bool:
+    """Whether a file of wiring is of one of these environments, or of all."""
+    _, *folders, _ = path.split("/")
+    return not folders or folders[0] in environments
 
 
 def is_job(path: str) -> bool:

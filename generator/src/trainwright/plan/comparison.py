@@ -13,7 +13,13 @@ from trainwright.datatypes.environment import Environment, Waiver
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
-from trainwright.datatypes.layout import RENDERED, WIRING, JobFile, environment_path
+from trainwright.datatypes.layout import (
+    RENDERED,
+    WIRING,
+    JobFile,
+    environment_path,
+    is_wiring_of,
+)
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.same import digest_of_data
 from trainwright.files.memo import Cell, Owner, cell_of, tracked
@@ -182,9 +188,9 @@ class Comparison(Owner):
         ask = self._options.stale
         there = (path for path in sorted(self.changed) if path.startswith(f"{WIRING}/"))
         return WiringChange(
-            stale=tuple(it for it in (ask(self.after) if ask else ()) if _is_of(names, it)),
+            stale=tuple(it for it in (ask(self.after) if ask else ()) if is_wiring_of(it, names)),
             changed=tuple(
-                it for it in there if _is_of(names, it) and self.after.tree.kind(it) == "file"
+                it for it in there if is_wiring_of(it, names) and self.after.tree.kind(it) == "file"
             ),
             settings=tuple(setting for name in names for setting in self._settings(name)),
         )
@@ -882,12 +888,6 @@ def _shown(environment: EnvironmentPlan) -> EnvironmentPlan:
 
 def _keys_shown(causes: Iterable[Cause]) -> tuple[Cause, ...]:
     return tuple(replace(cause, pointer=without_credentials(cause.pointer)) for cause in causes)
-
-
-def _is_of(names: Collection[str], path: str) -> bool:
-    """Whether a file of wiring/ is of one of these environments, or of all."""
-    _, *folders, _ = path.split("/")
-    return not folders or folders[0] in names
 
 
 _KUSTOMIZATIONS = "kustomizations.yaml"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from trainwright.datatypes import same
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
+from trainwright.datatypes.layout import ENVIRONMENTS, WIRING, JobFile, is_wiring_of
+from trainwright.datatypes.listing import listed
 from trainwright.files import filetree, lineage, memory
 from trainwright.files.filetree import Changes
 from trainwright.files.tracked import Tracked
@@ -45,8 +46,10 @@ class BuildOptions:
     With `proves`, each rendered file that cannot be derived from those of the base is a finding,
     and is not used for rendering further; `against` names the branch that this one is merged into.
     With `check_next_runs`, the next run of every job is checked, else only runs that begin. With
-    `recover`, missing records are taken from git's history. `new_runs` lets runs begin in place of
-    those whose beginning is unknown. `writes` is whether the result will be written.
+    `stale`, wiring beside the specs is a finding unless it is as it should be: what tells that is
+    above this package. With `recover`, missing records are taken from git's history. `new_runs`
+    lets runs begin in place of those whose beginning is unknown. `writes` says that the result will
+    be written.
     """
 
     today: str  # ISO date, for the expiry of waivers
@@ -59,6 +62,7 @@ class BuildOptions:
     writes: bool = False
     proves: bool = False
     against: str = ""
+    stale: Callable[[Workspace], tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +151,7 @@ def build(
         *proved,
         *(finding for each in environments for finding in each.findings),
         *_shared(workspace, environments),
+        *_wiring(workspace, options, {each.name for each in environments}),
     )
     findings = tuple(sorted(dict.fromkeys(everything), key=lambda finding: finding.order))
     return Build(
@@ -162,6 +167,16 @@ def build(
         },
         workspace=workspace,
     )
+
+
+def _wiring(
+    workspace: Workspace, options: BuildOptions, names: Collection[str]
+) -> Iterator[Finding]:
+    """Yield a finding if wiring of these environments is not as it should be."""
+    stale = options.stale(workspace) if options.stale else ()
+    if paths := [path for path in stale if is_wiring_of(path, names)]:
+        message = f"the wiring is not up to date: {listed(paths)}"
+        yield dx.STALE_WIRING.at(Location(paths[0]), message, subject=WIRING)
 
 
 def _shared(workspace: Workspace, environments: tuple[EnvironmentBuild, ...]) -> Iterator[Finding]:
