@@ -91,3 +91,28 @@ def test_help_has_a_whole_sentence_for_each_of_few_verbs(width: int) -> None:
     assert (
         "Take finished runs out of the rendered files and into the environment's ledger." in words
     )
+
+
+def test_a_dry_run_is_answered_by_what_writes_nothing() -> None:
+    """And not by the nearest spelling, --new-runs, which begins runs."""
+    done = CliRunner().invoke(main, ["render", "--dry-run"])
+    assert done.exit_code == 2
+    assert "No such option '--dry-run': `" in done.stderr
+    assert "render --check` writes nothing, and names what would be written." in done.stderr
+    assert "--new-runs" not in done.stderr
+    done = CliRunner().invoke(main, ["gitops", "wire", "--dry-run"])
+    assert "gitops wire --check` writes nothing" in done.stderr
+    # A near miss: nothing of it writes, and there is no other name for that.
+    done = CliRunner().invoke(main, ["check", "--dry-run"])
+    assert "No such option '--dry-run'." in done.stderr
+
+
+def test_a_file_is_no_format(repository: Repository) -> None:
+    for verb in ("report", "plan", "check"):
+        done = repository.run(verb, "-o", "the page.html")
+        assert done.exit_code == 2
+        assert "redirect what is printed: `> 'the page.html'`" in done.stderr
+    done = repository.run("report", "-o", "json")
+    assert done.exit_code == 2
+    assert "'json' is not 'html'" in done.stderr
+    assert repository.run("report", "-o", "html").stdout.startswith("<!doctype html>")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from trainwright import __version__
-from trainwright.cli.suggestions import Choice
+from trainwright.cli.suggestions import Choice, Format
 from trainwright.datatypes.errors import TrainwrightError, output_trouble
 
 if TYPE_CHECKING:
@@ -117,13 +117,13 @@ no_cache = click.option(
 )
 
 
-def output_format(formats: Sequence[str], of: str) -> Callable[[FC], FC]:
+def output_format(formats: Sequence[str], of: str, default: str = "text") -> Callable[[FC], FC]:
     """The option -o: the format of what a command prints."""
     return click.option(
         "-o",
         "--output",
-        type=Choice(formats),
-        default="text",
+        type=Format(formats),
+        default=default,
         show_default=True,
         help=f"The format of the {of}.",
     )

@@ -17,6 +17,7 @@ from trainwright.cli.common import (
     github_link,
     helm_binary,
     no_cache,
+    output_format,
     planning,
     selections,
     today,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     metavar="URL",
     help="The URL before paths in links. In GitHub Actions: this repository at this commit.",
 )
+@output_format(("html",), "page", default="html")
 @no_cache
 @helm_binary
 @click.pass_obj
@@ -55,13 +57,15 @@ def report(
     live: bool,
     goodput_files: tuple[Path, ...],
     link: str | None,
+    output: str,
     no_cache: bool,
     helm: str | None,
 ) -> None:
     """Write a page with every environment and run: active, outdated, finished, by git's history.
 
     Capacity and budget of each environment, a timeline, findings, and a search whose filters are in
-    the address. One HTML file that loads nothing.
+    the address. One HTML file that loads nothing: `trainwright report > report.html`. Programs read
+    `trainwright list jobs -o json`.
     """
     from trainwright.cli.reach import name_unread
     from trainwright.files import git

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +53,48 @@ class Command(click.Command):
             raise click.UsageError("\nError: ".join(messages), context) from None
 
 
+# Options of other tools and verbs, the one that means the same, and what that does.
+_SAME = {"--dry-run": ("--check", "writes nothing, and names what would be written")}
+
+
+def _instead(error: click.NoSuchOption) -> click.UsageError:
+    """Return the error about an option with what means the same; click names the nearest spelling,
+    which may do the reverse.
+    """
+    option, effect = _SAME.get(error.option_name, ("", ""))
+    command = error.ctx.command if error.ctx else None
+    if not command or not any(option in parameter.opts for parameter in command.params):
+        return error
+    assert error.ctx
+    message = f"No such option '{error.option_name}': `{error.ctx.command_path} {option}` {effect}."
+    return click.UsageError(message, error.ctx)
+
+
+class Format(Choice):
+    """One of the formats of an output, which is printed; a name of a file is answered by how to
+    write one.
+    """
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, context: click.Context | None
+    ) -> Any:
+        try:
+            return super().convert(value, param, context)
+        except click.BadParameter as error:
+            if not {".", "/"} & {*str(value)}:
+                raise
+            written = f"to write a file, redirect what is printed: `> {shlex.quote(str(value))}`"
+            raise click.BadParameter(f"{error.message} {written}", context, param) from error
+
+
 class Group(click.Group):
     """Commands of which the nearest is named, those of groups below it included."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except click.NoSuchOption as error:
+            raise _instead(error) from None
 
     def resolve_command(
         self, context: click.Context, words: list[str]
