@@ -179,7 +179,7 @@ def test_a_target_is_chosen_among_several_or_asked_for(repository: Repository) -
     done = repository.run("check", "all/unsaid")
     assert done.exit_code == 1
     assert "no target is chosen: all has compose, job, jobset, rayjob, trainjob" in done.stdout
-    assert "environments/all/jobs/unsaid.yaml:1:1" in done.stdout
+    assert "environments/all/jobs/unsaid.yaml:2:1" in done.stdout
     written = re.findall(r"`(target: \w+)`", done.stdout)
     assert written
     for line in written:

@@ -690,7 +690,7 @@ def _finding(
     rule: Rule, hit: Hit, manifest: Manifest | None, spec: Layered, at: Pointer | None = None
 ) -> Finding:
     """Return a finding at the position of the hit or else the rule, unless `at` overrides it."""
-    path = at or hit.spec or rule.spec
+    path = at or _decisive(spec, hit.spec or rule.spec)
     return Finding(
         rule=rule.id,
         severity=rule.severity,
@@ -704,6 +704,12 @@ def _finding(
         manifest=manifest.title if manifest else "",
         pointer=hit.pointer,
     )
+
+
+def _decisive(spec: Layered, path: Pointer) -> Pointer:
+    """Return the field that a finding is about: an option that is no flag is in the entrypoint."""
+    of_program = path.within("/flags") and not any(layer.wrote(path) for layer in spec.layers)
+    return Pointer("/entrypoint") if of_program else path
 
 
 def _sources(spec: Layered, pointers: tuple[Pointer, ...]) -> Iterator[Related]:

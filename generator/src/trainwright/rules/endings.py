@@ -43,7 +43,7 @@ def several_nodes_without_gang(subject: Subject) -> Iterator[Hit]:
     starts = (_starts_ranks(c) for t in subject.templates for c in t.trains)
     if pods > 1 and (told or any(starts)):
         message = f"{pods} pods with accelerators, in no queue and no gang"
-        yield Hit(f"{ranks[0].pointer}/spec", message)
+        yield Hit(f"{ranks[0].pointer}/spec", message, Pointer("/nodes"))
 
 
 def _starts_ranks(container: Container) -> bool:

@@ -216,6 +216,7 @@ def checkpoints_lost_with_pod(subject: Subject) -> Iterator[Hit]:
 _LOOPBACK = re.compile(
     r"(?:\w+://)?(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1\]?)(?::\d*)?", re.IGNORECASE
 )
+_STARTED = Pointer("/entrypoint")
 _STANDALONE = re.compile(r"(?:^|\s)--standalone(?=\s|$)")
 
 
@@ -230,10 +231,13 @@ def _alone(subject: Subject) -> Iterator[Hit]:
             continue  # each pod of an array has a work of its own
         line = " ".join(container.started)
         if torchruns(container) and _STANDALONE.search(line):
-            yield Hit(container.pointer, f"--standalone, and there are {pods} pods")
+            message = f"--standalone, and there are {pods} pods"
+            yield Hit(container.pointer, message, _STARTED)
         for address in _meeting(container):
             if _LOOPBACK.fullmatch(_expanded(container, address)):
-                yield Hit(container.pointer, f"{pods} pods are to meet at {address}")
+                named = (name for name, value in container.variables.items() if value == address)
+                spec = Pointer.of("env", name) if (name := next(named, "")) else _STARTED
+                yield Hit(container.pointer, f"{pods} pods are to meet at {address}", spec)
 
 
 # Options and variables that say where ranks meet, to a program or to a launcher.
@@ -241,7 +245,7 @@ _MEETING = re.compile(r"(?:^|_)(?:dist_url|init_method|master_addr(?:ess)?)$")
 
 
 def _meeting(container: Container) -> tuple[str, ...]:
-    """The addresses at which a container says that ranks meet."""
+    """Return the addresses at which ranks meet, by options and variables of a container."""
     named = (s.value for s in settings(container) if _MEETING.search(s.name) and s.value)
     return tuple(dict.fromkeys((*addresses(container), *named)))
 

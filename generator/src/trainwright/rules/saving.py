@@ -55,7 +55,7 @@ def checkpoints_in_the_container(subject: Subject) -> Iterator[Hit]:
                 if mount_at(container, folder.value) is None and not template.claimed:
                     why = on_spot(subject, template) or "its pods are replaced"
                     message = f"{folder.shown} saves to {folder.value}, on no volume, and {why}"
-                    yield Hit(folder.pointer, message)
+                    yield Hit(folder.pointer, message, folder.spec)
             if _retries(subject) and not _keeps(template, container):
                 message = f"{_retries(subject)} retries, and nothing that a retry could go on from"
                 yield Hit(container.pointer, message)
@@ -235,7 +235,7 @@ def downloads_into_the_container(subject: Subject) -> Iterator[Hit]:
             for cache, downloaded in _downloads(container):
                 if mount_at(container, cache.value) is None:
                     where = f"{cache.shown} is {cache.value}, on no volume"
-                    yield Hit(cache.pointer, f"{where}, and {downloaded} is downloaded")
+                    yield Hit(cache.pointer, f"{where}, and {downloaded} is downloaded", cache.spec)
 
 
 def _downloads(container: Container) -> Iterator[tuple[Setting, str]]:
@@ -297,16 +297,19 @@ def gated_model_without_token(subject: Subject) -> Iterator[Hit]:
             given = _TOKENS & variables(container).keys() or container.env_from
             known = given or _LOGIN.search(" ".join(container.started))
             open_model = known or _is_offline(container) or template.partial
-            for at, what, model in () if open_model else _gated(container):
-                yield Hit(at, f"{what} is {model}, which is gated: no HF_TOKEN")
+            for at, what, model, spec in () if open_model else _gated(container):
+                yield Hit(at, f"{what} is {model}, which is gated: no HF_TOKEN", spec)
     for at, model in _initialized(subject):
         yield Hit(at, f"the initializer downloads {model}, which is gated: no HF_TOKEN")
 
 
-def _gated(container: Container) -> Iterator[tuple[str, str, str]]:
-    """Yield where the first gated model of a container is named, by what, and which it is."""
-    named = [(s.pointer, s.shown, s.value) for s in settings(container)]
-    named += [(container.pointer, "the model", word) for word in words(container)]
+def _gated(container: Container) -> Iterator[tuple[str, str, str, Pointer]]:
+    """Yield where the first gated model of a container is named, by what, which it is, and the
+    field of a job spec that names it.
+    """
+    at = Pointer("/entrypoint")
+    named = [(s.pointer, s.shown, s.value, s.spec) for s in settings(container)]
+    named += [(container.pointer, "the model", word, at) for word in words(container)]
     yield from [item for item in named if _GATED.fullmatch(item[2])][:1]
 
 
@@ -336,7 +339,8 @@ def tracking_without_key(subject: Subject) -> Iterator[Hit]:
                 given = key in container.variables or container.env_from or key in line
                 off = container.variables.get("WANDB_MODE") in _OFF or "wandb login" in line
                 if key and not (given or off or _has_files(template, container)):
-                    yield Hit(container.pointer, f"{option.shown} names a service, without {key}")
+                    message = f"{option.shown} names a service, without {key}"
+                    yield Hit(container.pointer, message, option.spec)
 
 
 def _trackers(container: Container) -> Iterable[Setting]:

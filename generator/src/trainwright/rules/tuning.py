@@ -222,7 +222,7 @@ def _counts_workers(option: Setting, names: Collection[str]) -> bool:
     return option.name in names or last in names
 
 
-@warning("TW766", about=("torch.distributed.launch",), spec=Pointer("/launcher"), per_pod=True)
+@warning("TW766", about=("torch.distributed.launch",), spec=Pointer("/entrypoint"), per_pod=True)
 def deprecated_launcher(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:

@@ -659,9 +659,11 @@ def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Fin
     findings = []
     for violation in against.explain(spec.data):
         pointer = violation.pointer
-        at = spec.key_origin(pointer) if violation.key else spec.origin(pointer)
-        if (violation.missing and not pointer) or at.file == BUILT_IN:
-            at = Location(spec.layers[-1].document.file)
+        # A null is what removes a required value.
+        value = pointer / violation.missing if violation.missing else pointer
+        at = spec.key_origin(value) if violation.key else spec.origin(value)
+        if at.file == BUILT_IN:
+            at = spec.authored(pointer)
         message, remedy = _quoting(spec, violation)
         findings.append(dx.SCHEMA.at(at, message, remedy=remedy, subject=subject, path=pointer))
     return tuple(findings)

@@ -159,10 +159,15 @@ class Layered:
         return kind.at(self.origin(at), message, path=at, **more)
 
     def authored(self, pointer: str) -> Location:
-        """Return the line of a file that decides a value; without one, the job's own first line."""
-        if self.setter(pointer).label == BUILT_IN:
-            return Location(self.layers[-1].document.file)
-        return self.origin(pointer)
+        """Return the line of a file that decides a value; without one, where the nearest mapping of
+        the job's own file begins.
+        """
+        if self.setter(pointer).label != BUILT_IN:
+            return self.origin(pointer)
+        own, at = self.layers[-1], Pointer(pointer)
+        while at and not own.wrote(at):
+            at = at.parent
+        return own.place(at)
 
     def origin_in(self, pointer: str, line: int, column: int) -> Location:
         """Return where a character of an effective text, by line and column from 0, was written."""

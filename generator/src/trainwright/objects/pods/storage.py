@@ -11,6 +11,7 @@ from posixpath import join, normpath
 
 from trainwright.datatypes.data import Data, plain, text
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.pointer import Pointer
 from trainwright.objects.pods.template import Container, PodTemplate, once
 
 
@@ -22,6 +23,11 @@ class Setting:
     value: str
     pointer: str
     shown: str  # as it is written
+
+    @property
+    def spec(self) -> Pointer:
+        """The field of a job spec that usually has it."""
+        return Pointer.of("env" if "/env/" in self.pointer else "flags", self.shown.lstrip("-"))
 
 
 _OPTION = re.compile(r"-{0,2}([A-Za-z][\w.-]*)=(.*)", re.DOTALL)
