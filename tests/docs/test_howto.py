@@ -57,3 +57,22 @@ def test_an_answer_has_no_finding(question: str, tmp_path: Path) -> None:
         repository.job("prod/llm")
     checked = repository.run("check", "--fail-on", "note")
     assert checked.exit_code == 0, checked.output
+
+
+def test_the_policy_of_a_team_refuses_a_job_without_its_label(tmp_path: Path) -> None:
+    (policy,) = (
+        block.text
+        for found in _answers().values()
+        for block in found
+        if block.text.startswith("# policies/team.yaml")
+    )
+    for name, labels, code in (("a", "team: nlp", 0), ("b", "team: other", 1), ("c", "a: b", 1)):
+        repository = Repository(tmp_path / name)
+        repository.environment("prod")
+        repository.job("prod/llm", f"labels: {{{labels}}}\n")
+        (tmp_path / name / "team.yaml").write_text(policy, encoding="utf-8")
+        assert repository.run("render").exit_code == 0
+        rendered, crds = (str(tmp_path / name / p) for p in ("environments", "team.yaml"))
+        done = repository.run("validate", f"{rendered}/prod/rendered", "--crds", crds)
+        assert ("labels.team of the job is nlp or speech" in done.output) == bool(code), done.output
+        assert done.exit_code == code
