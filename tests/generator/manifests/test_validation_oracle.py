@@ -18,6 +18,7 @@ API_VERSIONS = {"core": "v1", "batch": "batch/v1", "jobset": "jobset.x-k8s.io/v1
 PODS = ("Pod", "Job", "CronJob", "JobSet")
 # Of images and of names for good, which are not the server's.
 POLICIES = ("TW501", "TW709")
+NAMELESS = "name or generateName is required"  # which the server, too, says
 # Accepted there, and refused here:
 KNOWN = {
     **dict.fromkeys(("core:222", "core:235", "core:352"), "zeros in addresses: its gate is off"),
@@ -73,8 +74,9 @@ def _refused(folder: Path, entries: Mapping[str, Data], crds: Path) -> dict[str,
     options = ManifestOptions(today="2026-01-01", kubernetes="1.36", crds=crds)
     refused: dict[str, list[str]] = {}
     for finding in run.check((str(folder),), options).findings:
-        if finding.severity is Severity.ERROR and finding.rule not in POLICIES:
-            name = Path(finding.place.file).stem.replace("-", ":")
+        name = Path(finding.place.file).stem.replace("-", ":")
+        policy = finding.rule in POLICIES and not any(NAMELESS in e for e in entries[name]["errs"])
+        if finding.severity is Severity.ERROR and not policy:
             refused.setdefault(name, []).append(f"{finding.rule} {finding.message}")
     return refused
 
@@ -89,6 +91,6 @@ def test_what_the_server_refuses_is_refused_and_nothing_else(
     bad = [name for name, entry in entries.items() if entry["errs"]]
     unseen = [name for name in bad if name not in refused]
     assert len(bad) > 390
-    assert len(unseen) <= 0.12 * len(bad), unseen
+    assert len(unseen) <= 0.07 * len(bad), unseen
     pods = [name for name in bad if entries[name]["obj"]["kind"] in PODS]
-    assert len({*pods} & {*unseen}) <= 0.12 * len(pods), unseen
+    assert len({*pods} & {*unseen}) <= 0.07 * len(pods), unseen

@@ -15,6 +15,12 @@ INDEXED = "completionMode: Indexed, completions: 4"
 FAILS = "podFailurePolicy: {rules: [{action: FailJob, %s}]}"
 CRON = "kind: CronJob\napiVersion: batch/v1\nspec: {{{}}}"
 SERVICE = "kind: Service\napiVersion: v1\nspec: {{{}}}"
+LABELLED = "kind: Job\napiVersion: batch/v1\nspec: {{{}, template: {{metadata: {{labels: {{a: b, controller-uid: u}}}}, spec: {{restartPolicy: Never, containers: [{{name: a, image: a:1}}]}}}}}}"
+POD = "kind: Pod\napiVersion: v1\nmetadata: {{name: run}}\nspec: {{containers: [{{name: a, image: a:1}}], {}}}"
+MIRROR = "kind: Pod\napiVersion: v1\nmetadata: {{name: run, annotations: {{kubernetes.io/config.mirror: a}}}}\nspec: {{containers: [{{name: a, image: a:1}}], {}}}"
+ANNOTATED = (
+    "kind: Service\napiVersion: v1\nmetadata: {{annotations: {{{}}}}}\nspec: {{type: LoadBalancer}}"
+)
 CONFIG = "kind: ConfigMap\napiVersion: v1\n{}"
 SECRET = "kind: Secret\napiVersion: v1\n{}"
 QUOTA = "kind: ResourceQuota\napiVersion: v1\nspec: {{{}}}"
@@ -49,6 +55,16 @@ CASES = [
     (JOB, "podFailurePolicy: {rules: [{action: FailJob}]}", "needs one of onExitCodes, onPodConditions"),
     (JOB, "podFailurePolicy: {rules: [{action: FailIndex, onExitCodes: {operator: In, values: [1]}}]}", "action: FailIndex needs backoffLimitPerIndex"),
     (JOB, "podReplacementPolicy: TerminatingOrFailed, " + FAILS % "onExitCodes: {operator: In, values: [1]}", "podFailurePolicy needs podReplacementPolicy: Failed"),
+    (LABELLED, "selector: {matchLabels: {a: b}}", ""),
+    (LABELLED, "selector: {matchLabels: {a: b, job-name: x}}", ""),
+    (LABELLED, "selector: {matchLabels: {a: c}}", "selector has a: c, and the labels of the pods a: b"),
+    (LABELLED, "selector: {matchLabels: {controller-uid: v}}", "selector has controller-uid: v, and the labels of the pods controller-uid: u"),
+    (LABELLED, "selector: {matchLabels: {app: x}}", "selector has app: x, which the pods do not have"),
+    (JOB, "manualSelector: true, selector: {matchLabels: {app: x}}", "selector has app: x, which the pods do not have"),
+    (POD, "volumes: [{name: tmp, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}, {name: b, persistentVolumeClaim: {claimName: tmp}}]", ""),
+    (POD, "volumes: [{name: tmp, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}, {name: b, persistentVolumeClaim: {claimName: run-tmp}}]", "the claim run-tmp is made for the volume tmp, and no other can name it"),
+    (MIRROR, "nodeName: here", ""),
+    (MIRROR, "restartPolicy: Never", "kubernetes.io/config.mirror needs spec.nodeName"),
     (CRON, "schedule: '0 3 * * *', timeZone: Europe/Rome", ""),
     (CRON, "schedule: '@daily'", ""),
     (CRON, "schedule: error", 'schedule: "error" has not five fields'),
@@ -73,6 +89,21 @@ CASES = [
     (SERVICE, "allocateLoadBalancerNodePorts: false", "allocateLoadBalancerNodePorts needs type: LoadBalancer"),
     (SERVICE, "ipFamilies: [IPv4, IPv4]", "ipFamilies has one twice"),
     (SERVICE, "ipFamilies: [ipv4]", 'ipFamilies: "ipv4" is not one of IPv4 and IPv6'),
+    (SERVICE, "clusterIP: '2001::1', ipFamilies: [IPv6]", ""),
+    (SERVICE, "clusterIP: None, clusterIPs: [None], ipFamilies: [IPv6, IPv4]", ""),
+    (SERVICE, "clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1, '2001::1'], ipFamilies: [IPv4, IPv6]", ""),
+    (SERVICE, "clusterIP: '2001::1', ipFamilies: [IPv4]", "clusterIP is 2001::1, which is not of IPv4, the first of ipFamilies"),
+    (SERVICE, "clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1, 10.0.0.2], ipFamilies: [IPv4, IPv6]", "clusterIP is 10.0.0.2, which is not of IPv6, the second of ipFamilies"),
+    (SERVICE, "clusterIP: '2001::1', clusterIPs: ['2001::1', '']", "clusterIPs has an empty address"),
+    (SERVICE, "clusterIPs: ['', '2001::1']", "clusterIPs has an empty address"),
+    (SERVICE, "sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 90}}", ""),
+    (SERVICE, "sessionAffinity: None, sessionAffinityConfig: {clientIP: {timeoutSeconds: 90}}", "sessionAffinityConfig needs sessionAffinity: ClientIP"),
+    (SERVICE, "sessionAffinityConfig: {clientIP: {timeoutSeconds: 90}}", "sessionAffinityConfig needs sessionAffinity: ClientIP"),
+    (ANNOTATED, "service.beta.kubernetes.io/load-balancer-source-ranges: '10.0.0.0/8, 2001:db8::/64'", ""),
+    (ANNOTATED, "service.beta.kubernetes.io/load-balancer-source-ranges: '${RANGES}'", ""),
+    (ANNOTATED, "service.beta.kubernetes.io/load-balancer-source-ranges: foo.bar", 'service.beta.kubernetes.io/load-balancer-source-ranges: "foo.bar" is not a range'),
+    (ANNOTATED, "service.kubernetes.io/topology-mode: Auto, service.kubernetes.io/topology-aware-hints: Auto", ""),
+    (ANNOTATED, "service.kubernetes.io/topology-mode: Auto, service.kubernetes.io/topology-aware-hints: disabled", "service.kubernetes.io/topology-aware-hints is disabled, and service.kubernetes.io/topology-mode Auto: both have to be the same"),
     (SERVICE, "selector: {a=b: c}", "a=b in selector is not a qualified name"),
     (CONFIG, "data: {a.b_c: '', $KEY: ''}", ""),
     (CONFIG, "data: {..: a}", 'the key ".." is not a key of a ConfigMap'),
@@ -89,6 +120,9 @@ CASES = [
     (QUOTA, "hard: {requests.nvidia.com/gpu: 8, count/jobs.batch: 5}", ""),
     (QUOTA, "hard: {pods: '-1'}", "pods is -1, and cannot be negative"),
     (QUOTA, "hard: {pods: 100m}", "pods is 100m, and is counted in whole numbers"),
+    (QUOTA, "hard: {cpu: 1, requests.storage: 1Gi, services.nodeports: 0, hugepages-2Mi: 1Gi, requests.hugepages-2Mi: 1Gi, gold.storageclass.storage.k8s.io/requests.storage: 1Gi}", ""),
+    (QUOTA, "hard: {storage: 1Gi}", "storage is not a valid resource of a quota"),
+    (QUOTA, "hard: {gpu: 1}", "gpu is not a valid resource of a quota"),
     (QUOTA, "scopes: [foo]", 'scopes: "foo" is not one of '),
     (QUOTA, "scopes: [BestEffort, NotBestEffort]", "BestEffort and NotBestEffort exclude each other"),
     (CLAIM, "accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}", ""),
@@ -111,6 +145,15 @@ def test_the_jobs_of_a_jobset() -> None:
     body = yaml.safe_load(f"kind: JobSet\napiVersion: jobset.x-k8s.io/v1alpha2\nspec: {spec}")
     (hit,) = RULES["TW519"].run(subject_of(Manifest(body=body), nowhere("1.36")))
     assert hit.pointer == "/spec/replicatedJobs/0/template/spec/parallelism"
+
+
+def test_the_name_of_a_claim_that_is_made_for_a_pod_has_room() -> None:
+    pod = yaml.safe_load(POD.format("volumes: [{name: tmp, ephemeral: {volumeClaimTemplate: {}}}]"))
+    for length, found in ((249, 0), (250, 1)):
+        pod["metadata"]["name"] = "a" * length
+        hits = RULES["TW519"].run(subject_of(Manifest(body=pod), nowhere("1.36")))
+        messages = [hit.message for hit in hits if "made for the volume" in hit.message]
+        assert len(messages) == found, length
 
 
 def test_what_a_secret_holds_is_not_shown() -> None:

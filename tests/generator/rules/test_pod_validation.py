@@ -403,6 +403,7 @@ def test_words_where_the_schema_of_the_object_says_text(
     _only([hit.message for hit in hits], message)
 
 
+LOCAL = "{appArmorProfile: {type: Localhost, localhostProfile: b}}"
 CONFINED = "{seccompProfile: {type: RuntimeDefault}, appArmorProfile: {type: Unconfined}}"
 
 
@@ -414,6 +415,8 @@ CONFINED = "{seccompProfile: {type: RuntimeDefault}, appArmorProfile: {type: Unc
         ("container.seccomp.security.alpha.kubernetes.io/a", "localhost/b", "{}", CONFINED, True),
         ("container.seccomp.security.alpha.kubernetes.io/a", "localhost/b", CONFINED, "{}", False),
         ("container.apparmor.security.beta.kubernetes.io/a", "unconfined", CONFINED, "{}", False),
+        ("container.apparmor.security.beta.kubernetes.io/a", "localhost/b", "{}", LOCAL, False),
+        ("container.apparmor.security.beta.kubernetes.io/a", "localhost/c", "{}", LOCAL, True),
         (
             "container.apparmor.security.beta.kubernetes.io/a",
             "runtime/default",

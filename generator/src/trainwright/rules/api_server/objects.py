@@ -84,6 +84,21 @@ def _failure_policy(body: Mapping[str, Data]) -> Iterator[Problem]:
 _CONTAINERS = ("containers", "initContainers")
 
 
+def _selects_its_pods(body: Mapping[str, Data]) -> Iterator[Problem]:
+    """Yield labels of a Job's selector that its pods have not; some the server adds to both."""
+    labels = mapping(dig(body, "spec", "template", "metadata", "labels"))
+    for key, value in mapping(dig(body, "spec", "selector", "matchLabels")).items():
+        at = Pointer.of("spec", "selector", "matchLabels", str(key))
+        if key in labels and labels[key] != value:
+            message = f"selector has {key}: {value}, and the labels of the pods {key}: "
+            yield at, f"{message}{labels[key]}"
+        elif key not in labels and str(key).rpartition("/")[2] not in _ADDED:
+            yield at, f"selector has {key}: {value}, which the pods do not have"
+
+
+_ADDED = ("controller-uid", "job-name")
+
+
 def _success_policy(body: Mapping[str, Data]) -> Iterator[Problem]:
     """Indexes that a Job has, as many as it has."""
     completions = integer(body.get("completions"))
@@ -181,9 +196,57 @@ def _addresses_of_a_service(body: Mapping[str, Data]) -> Iterator[Problem]:
                 yield Pointer.of(field), f"{field} and type: ExternalName exclude each other"
         if not body.get("externalName"):
             yield Pointer("/type"), "type: ExternalName needs an externalName"
+    if "" in cluster_ips:
+        yield Pointer("/clusterIPs"), "clusterIPs has an empty address"
     families = [text(family) for family in sequence(body.get("ipFamilies"))]
     if len(families) != len({*families}):
         yield Pointer("/ipFamilies"), "ipFamilies has one twice"
+    else:
+        yield from _of_families([text(ip) for ip in cluster_ips or [cluster_ip]], families)
+
+
+def _of_families(cluster_ips: list[str], families: list[str]) -> Iterator[Problem]:
+    """Yield addresses that are not of the family which has their place."""
+    for address, family, place in zip(cluster_ips, families, ("first", "second"), strict=False):
+        found = _family(address)
+        if found and family in _FAMILIES.values() and found != family:
+            message = f"clusterIP is {address}, which is not of {family}, the {place} of ipFamilies"
+            yield Pointer("/ipFamilies"), message
+
+
+_FAMILIES = {4: "IPv4", 6: "IPv6"}
+
+
+def _family(address: str) -> str:
+    """The family of an address; empty for what is none, such as None."""
+    try:
+        return _FAMILIES[ipaddress.ip_address(address).version]
+    except ValueError:
+        return ""
+
+
+def _session_affinity(body: Mapping[str, Data]) -> Iterator[Problem]:
+    if body.get("sessionAffinityConfig") and body.get("sessionAffinity") != "ClientIP":
+        at = Pointer("/sessionAffinityConfig")
+        yield at, "sessionAffinityConfig needs sessionAffinity: ClientIP"
+
+
+_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
+_MODE = "service.kubernetes.io/topology-mode"
+_HINTS = "service.kubernetes.io/topology-aware-hints"
+
+
+def _annotations_of_a_service(body: Mapping[str, Data]) -> Iterator[Problem]:
+    given = mapping(dig(body, "metadata", "annotations"))
+    at = Pointer("/metadata/annotations")
+    ranges = text(given.get(_RANGES)).strip()
+    if ranges and not dig(body, "spec", "loadBalancerSourceRanges"):
+        for item in (one.strip() for one in ranges.split(",")):
+            if not _is_range(item):
+                yield at / _RANGES, f'{_RANGES}: "{item}" is not a range, as 10.0.0.0/8'
+    hints, mode = given.get(_HINTS), given.get(_MODE)
+    if hints is not None and mode is not None and hints != mode:
+        yield at / _HINTS, f"{_HINTS} is {hints}, and {_MODE} {mode}: both have to be the same"
 
 
 def _external_name(body: Mapping[str, Data]) -> Iterator[Problem]:
@@ -215,6 +278,36 @@ def _selector(body: Mapping[str, Data]) -> Iterator[Problem]:
         problem = forms.key_problem(str(key)) or forms.VALUE.problem(text(value))
         if problem:
             yield Pointer.of("selector", str(key)), f"{key} in selector {problem}"
+
+
+# --- Pods -----------------------------------------------------------------------------------------
+
+_LONGEST_NAME = 253
+_MIRROR = "kubernetes.io/config.mirror"
+
+
+def _claims_of_a_pod(body: Mapping[str, Data]) -> Iterator[Problem]:
+    """Yield problems of the claims that are made for a pod, whose names begin with its own."""
+    pod, volumes = text(dig(body, "metadata", "name")), mappings(dig(body, "spec", "volumes"))
+    ephemeral = [text(volume.get("name")) for volume in volumes if volume.get("ephemeral")]
+    made = {f"{pod}-{name}": name for name in ephemeral if pod}
+    for index, volume in enumerate(volumes):
+        at = Pointer.of("spec", "volumes", index)
+        claim = text(dig(volume, "persistentVolumeClaim", "claimName"))
+        if claim in made:
+            message = f"the claim {claim} is made for the volume {made[claim]}"
+            yield at / "persistentVolumeClaim", f"{message}, and no other can name it"
+    for claim, name in made.items():
+        if len(claim) > _LONGEST_NAME:
+            size = f"{len(claim)} characters, {len(claim) - _LONGEST_NAME} over {_LONGEST_NAME}"
+            at = Pointer("/metadata/name")
+            yield at, f"the name of the claim that is made for the volume {name} has {size}"
+
+
+def _mirrors(body: Mapping[str, Data]) -> Iterator[Problem]:
+    annotations = mapping(dig(body, "metadata", "annotations"))
+    if _MIRROR in annotations and not dig(body, "spec", "nodeName"):
+        yield Pointer("/metadata/annotations") / _MIRROR, f"{_MIRROR} needs spec.nodeName"
 
 
 # --- ConfigMaps and Secrets ----------------------------------------------------------------------
@@ -291,6 +384,14 @@ def _is_json(value: bytes) -> bool:
 # --- quotas --------------------------------------------------------------------------------------
 
 _WHOLE = re.compile(r"pods|services(\..+)?|replicationcontrollers|resourcequotas|count/.+|secrets")
+_AMOUNTS = ("cpu", "memory", "ephemeral-storage")
+_COUNTED = (
+    *("cpu", "memory", "ephemeral-storage", "requests.storage", "pods", "resourcequotas"),
+    *("services", "services.nodeports", "services.loadbalancers", "replicationcontrollers"),
+    *("secrets", "configmaps", "persistentvolumeclaims"),
+    *(f"{of}.{what}" for of in ("requests", "limits") for what in _AMOUNTS),
+)
+_HUGE_PAGES = ("hugepages-", "requests.hugepages-")
 _SCOPES = (
     *("Terminating", "NotTerminating", "BestEffort", "NotBestEffort"),
     *("PriorityClass", "CrossNamespacePodAffinity", "VolumeAttributesClass"),
@@ -301,7 +402,9 @@ _OPPOSITE = ({"Terminating", "NotTerminating"}, {"BestEffort", "NotBestEffort"})
 def _quota(body: Mapping[str, Data]) -> Iterator[Problem]:
     for name, amount in mapping(body.get("hard")).items():
         number, at = quantity.read(amount), Pointer.of("hard", str(name))
-        if number is not None and number < 0:
+        if not _is_counted(str(name)):
+            yield at, f"{name} is not a valid resource of a quota"
+        elif number is not None and number < 0:
             yield at, f"{name} is {amount}, and cannot be negative"
         elif number is not None and _WHOLE.fullmatch(str(name)) and number != int(number):
             yield at, f"{name} is {amount}, and is counted in whole numbers"
@@ -311,11 +414,23 @@ def _quota(body: Mapping[str, Data]) -> Iterator[Problem]:
             yield Pointer("/scopes"), f"{' and '.join(sorted(pair))} exclude each other"
 
 
+def _is_counted(resource: str) -> bool:
+    """Whether a quota has a resource: that of a domain, or one of Kubernetes' own."""
+    own = resource in _COUNTED or resource.startswith(_HUGE_PAGES)
+    return own or "/" in resource or is_template(resource)
+
+
 CHECKS: Mapping[str, tuple[Check, ...]] = {
     "JobSpec": (_indexed, _failed_indexes, _failure_policy, _success_policy),
+    "Job": (_selects_its_pods,),
+    "Pod": (_claims_of_a_pod, _mirrors),
+    "Service": (_annotations_of_a_service,),
     "PodFailurePolicyOnExitCodesRequirement": (_exit_codes,),
     "CronJobSpec": (_schedule, _job_of_a_schedule),
-    "ServiceSpec": (_ports, _addresses_of_a_service, _load_balancer, _selector, _external_name),
+    "ServiceSpec": (
+        *(_ports, _addresses_of_a_service, _load_balancer, _selector, _external_name),
+        _session_affinity,
+    ),
     "ConfigMap": (_keys("data", "binaryData"), _config),
     "Secret": (_keys("data", "stringData"), _secret),
     "ResourceQuotaSpec": (one_word("scopes", " ".join(_SCOPES), empty=False), _quota),

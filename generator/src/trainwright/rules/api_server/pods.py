@@ -56,10 +56,15 @@ _TYPES = {
 }
 
 
+_OF_APP_ARMOR = "appArmorProfile"
+
+
 def _contradiction(value: str, context: Mapping[str, Data], field: str) -> str:
     """Return a message if a field has another type of profile than an annotation; else empty."""
     said = _TYPES.get(value if value in _TYPES else value.partition("/")[0], "")
     written = text(dig(context, field, "type"))
+    if said and said == written == "Localhost" and field == _OF_APP_ARMOR:
+        said, written = value.partition("/")[2], text(dig(context, field, "localhostProfile"))
     differs = said and written and said != written
     return f"{field} is {written}: both have to be the same" if differs else ""
 
@@ -91,8 +96,8 @@ def _profiles(key: str, template: PodTemplate) -> Iterator[tuple[Mapping[str, Da
         if key == f"{_SECCOMP}{container.name}":
             yield container.security, "seccompProfile"
         elif key == f"{_APP_ARMOR}{container.name}":
-            own = "appArmorProfile" in container.security
-            yield container.security if own else of_pod, "appArmorProfile"
+            own = _OF_APP_ARMOR in container.security
+            yield container.security if own else of_pod, _OF_APP_ARMOR
 
 
 # --- what no single field says -------------------------------------------------------------------
