@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
-from repository import Repository
+from repository import ENVIRONMENT, Repository
 
 GITOPS = "gitops: {repository: {url: https://git.example.com/ml/training.git}}\n"
 WHERE = """\
@@ -343,6 +344,94 @@ def test_a_namespace_is_shared_by_the_runs_that_are_in_it(wired: Repository) -> 
     wired.run("render")
     done = wired.run("gitops", "wire", "prod")
     assert "warning[TW041]: dev renders the same objects into training: mnist-" in done.stderr
+
+
+_OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: training}\n"
+# Whose runs have runtimes, which Flux applies before.
+_TRAINER = re.sub(r"(?m)^targets: .*", 'targets: {trainjob: {version: "2.3"}}', ENVIRONMENT)
+_FLUX = GITOPS.replace("{repo", "{engine: flux, repo")
+_CHART = """\
+gitops:
+  engine: %s
+  mode: chart
+  repository: {url: https://git.example.com/ml/training.git}
+  chart: {oci: oci://registry.example.com/charts/training-job, version: 0.1.0}
+"""
+
+
+@pytest.mark.parametrize(
+    ("engine", "job", "kind", "name"),
+    [
+        (GITOPS, "objects", "Application", "training-north-objects"),
+        (_CHART % "argocd", "objects", "Application", "training-north-objects"),
+        (_FLUX, "objects", "Kustomization", "training-north-objects"),
+        (_FLUX, "mnist-prerequisites", "Kustomization", "training-north-mnist-prerequisites"),
+        (GITOPS, "object", "", ""),
+        (_FLUX, "prerequisites", "", ""),
+        (_CHART % "flux", "objects", "", ""),
+        (GITOPS.replace("{repo", "{applications: environment, repo"), "objects", "", ""),
+    ],
+)
+def test_a_job_is_never_applied_by_what_applies_something_else(
+    engine: str, job: str, kind: str, name: str, wired: Repository
+) -> None:
+    runtimes = job.endswith("prerequisites")
+    wired.write("north/environment.yaml", (_TRAINER if runtimes else ENVIRONMENT) + engine)
+    for named in ("mnist", job):
+        wired.job(f"north/{named}")
+    if not runtimes:
+        wired.write("north/objects/a.yaml", _OBJECT)
+    assert wired.run("render", "north").exit_code == 0
+    done = wired.run("gitops", "wire", "north")
+    if not kind:
+        assert done.exit_code == 0, done.output
+        return
+    assert done.exit_code == 1
+    assert not done.stdout
+    assert f"error[TW040]: the {kind} {name} would be there twice, for different files" in (
+        done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("engine", "kind"),
+    [(GITOPS, "Application"), (_FLUX, "Kustomization"), (_CHART % "argocd", "Application")],
+)
+def test_an_environment_whose_name_begins_another_s_may_take_what_applies_its_jobs(
+    engine: str, kind: str, wired: Repository
+) -> None:
+    """A warning, since they may be in different clusters."""
+    for environment, job in (("north", "east-llm"), ("north-east", "llm"), ("northern", "llm")):
+        path = wired.environment(environment, engine)
+        path.write_text(
+            path.read_text().replace("namespace: training", f"namespace: {environment}")
+        )
+        wired.job(f"{environment}/{job}")
+    wired.run("render")
+    for environment, other in (("north", "north-east"), ("north-east", "north")):
+        done = wired.run("gitops", "wire", environment)
+        assert done.exit_code == 0, done.output
+        assert (
+            f"warning[TW041]: {other} is wired by an object of the same name: "
+            f"{kind} training-north-east-llm" in done.stderr
+        )
+        assert "northern" not in done.stderr
+
+
+def test_environments_of_one_name_for_the_engine_share_all_of_its_objects(
+    wired: Repository,
+) -> None:
+    """The AppProject of one would let in the other's namespace, and not its own."""
+    for environment in ("north", "south"):
+        wired.environment(environment, GITOPS.replace("{repo", "{name: ml, repo"))
+    wired.environment("flux", _FLUX.replace("{engine", "{name: ml, engine"))
+    done = wired.run("gitops", "wire", "south")
+    assert done.exit_code == 0
+    assert (
+        "warning[TW041]: north is wired by objects of the same names: AppProject ml, "
+        "ApplicationSet ml" in done.stderr
+    )
+    assert "flux" not in done.stderr
 
 
 @pytest.mark.parametrize("revision", ["main", "environments/prod"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from trainwright.datatypes.data import Data
@@ -21,6 +23,8 @@ from trainwright.findings import diagnostics as dx
 from trainwright.gitops.wiring import WIRINGS, charts
 from trainwright.gitops.wiring.wiring import Site, WiredRun
 from trainwright.kinds import ADOPTED
+from trainwright.objects.naming import application_name
+from trainwright.objects.naming import wiring as wiring_name
 from trainwright.runs import collisions
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
@@ -71,6 +75,8 @@ def load_sites(
         name: _earlier(workspace.folder(name), place) for name, place in environments.items()
     }
     objects = cache(lambda name: collisions.objects(workspace.folder(name).records))
+    surveyed = cache(lambda name: _site(workspace, environments[name], earlier[name]))
+    names_in = cache(lambda name: _names(surveyed(name)[0], (job.name for job in jobs[name])))
     sites = []
     findings = [finding for name in chosen for finding in workspace.loaded(name).findings]
     for name in chosen:
@@ -80,22 +86,14 @@ def load_sites(
         if not _applied(place):
             raise SelectionError(f"nothing applies {name}: its gitops.engine is none")
         folder, loaded = workspace.folder(name), workspace.loaded(name)
-        runs = tuple(_runs(folder, workspace.reader, place))
+        site, unread = surveyed(name)
         # A run that cannot be read must not be left out: its release would be deleted.
         findings += _unreadable(folder, jobs[name])
-        findings += [finding for run in runs if not isinstance(run, WiredRun) for finding in run]
-        listed = tuple(run for run in runs if isinstance(run, WiredRun))
-        own = workspace.own_objects(name).objects
-        kinds = tuple(sorted({own_object.manifest.group_kind for own_object in own}))
-        site = Site(
-            environment=place,
-            earlier=earlier[name],
-            runs=listed,
-            objects=kinds,
-            adopted=_adopted(folder),
-        )
+        findings += unread
         sites.append(site)
         findings += _problems(site, _settings(loaded))
+        findings += _twice(site, names_in(name), _settings(loaded))
+        findings += _same_names(site, loaded, environments, names_in)
         if jobs[name] and not workspace.folder(name).is_there:
             findings += _elsewhere(site, _settings(loaded), len(jobs[name]))
         findings += _unpinned(site, _settings(loaded))
@@ -112,6 +110,23 @@ def load_sites(
         findings=tuple(sorted(set(findings), key=lambda finding: finding.order)),
         lines={file: workspace.reader.lines(file) for file in sorted(files)},
     )
+
+
+def _site(
+    workspace: Workspace, place: Environment, earlier: tuple[Environment, ...]
+) -> tuple[Site, tuple[Finding, ...]]:
+    """An environment to be wired, and findings about runs that cannot be read."""
+    folder = workspace.folder(place.name)
+    runs = tuple(_runs(folder, workspace.reader, place))
+    own = workspace.own_objects(place.name).objects
+    site = Site(
+        environment=place,
+        earlier=earlier,
+        runs=tuple(run for run in runs if isinstance(run, WiredRun)),
+        objects=tuple(sorted({own_object.manifest.group_kind for own_object in own})),
+        adopted=_adopted(folder),
+    )
+    return site, tuple(f for run in runs if not isinstance(run, WiredRun) for f in run)
 
 
 def _applied(environment: Environment | None) -> bool:
@@ -201,6 +216,71 @@ def _problems(site: Site, settings: Layered) -> Iterator[Finding]:
             subject=site.environment.name,
             path=Pointer(f"/gitops{problem.path}"),
         )
+
+
+def _names(site: Site, jobs: Iterable[str]) -> Counter[tuple[str, str]]:
+    """How often the engine is given each kind and name of an object, by what it makes itself too.
+
+    Empty for an environment that cannot be wired.
+    """
+    wiring = WIRINGS[site.gitops.engine, site.gitops.mode]
+    if any(wiring.unfit(site)):
+        return Counter()
+    built = tuple(chain.from_iterable(wiring.build(site, wiring.namespace).values()))
+    given = Counter((body["kind"], body["metadata"]["name"]) for body in built)
+    if any(kind == "ApplicationSet" for kind, _ in given):
+        given.update(("Application", application_name(site.environment, job)) for job in jobs)
+    return given
+
+
+def _twice(site: Site, given: Counter[tuple[str, str]], settings: Layered) -> Iterator[Finding]:
+    """Yield a finding for each object that would be applied over another of the environment."""
+    for (kind, name), number in sorted(given.items()):
+        if number > 1:
+            yield dx.WIRING.at(
+                settings.origin(Pointer("/name")),
+                f"the {kind} {name} would be there twice, for different files",
+                remedy="Rename the job that ends in -objects or -prerequisites, or is called so: "
+                "these are ends of names that the wiring uses.",
+                subject=site.environment.name,
+                path=Pointer("/gitops/name"),
+            )
+
+
+def _same_names(
+    site: Site,
+    loaded: LoadedEnvironment,
+    others: Mapping[str, Environment],
+    names_in: Callable[[str], Counter[tuple[str, str]]],
+) -> Iterator[Finding]:
+    """Other environments that give the same engine an object of the same kind and name."""
+    place = site.environment
+    for name, other in others.items():
+        if name == place.name or not _may_share_names(place, other):
+            continue
+        same = sorted(names_in(place.name).keys() & names_in(name).keys())
+        if same:
+            what = "an object of the same name" if len(same) == 1 else "objects of the same names"
+            yield dx.SHARED_OBJECT.at(
+                _settings(loaded).origin(Pointer("/name")),
+                f"{name} is wired by {what}: {listed([f'{kind} {it}' for kind, it in same])}",
+                remedy="Set gitops.name in one of them, to a name that begins no other's; where "
+                "different clusters have the two, nothing is wrong.",
+                subject=place.name,
+                path=Pointer("/gitops/name"),
+                related=(Related("also", f"environment {name}", other.place),),
+            )
+
+
+def _may_share_names(one: Environment, other: Environment) -> bool:
+    """Whether one engine has both, and the name of one begins the names of the other's objects."""
+    mine, its = one.gitops, other.gitops
+    names = f"{wiring_name(one)}-", f"{wiring_name(other)}-"
+    return (
+        its.engine != "none"
+        and (mine.engine, mine.namespace) == (its.engine, its.namespace)
+        and (names[0].startswith(names[1]) or names[1].startswith(names[0]))
+    )
 
 
 def _elsewhere(site: Site, settings: Layered, jobs: int) -> Iterator[Finding]:
