@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -344,6 +345,43 @@ def test_a_namespace_is_shared_by_the_runs_that_are_in_it(wired: Repository) -> 
     wired.run("render")
     done = wired.run("gitops", "wire", "prod")
     assert "warning[TW041]: dev renders the same objects into training: mnist-" in done.stderr
+
+
+_ISSUER, _SUBJECT = r"^https://accounts\.example\.com$", r"^https://github\.com/example/jobs/"
+
+
+@pytest.mark.parametrize(
+    ("issuer", "subject", "wrong"),
+    [
+        (_ISSUER, _SUBJECT, ""),
+        (_ISSUER, r"^(a|b|[|)]\|)@example\.com$", ""),
+        (r"https://accounts\.example\.com", _SUBJECT, "issuer"),
+        (r"^https://accounts\.example\.com", _SUBJECT, "issuer"),
+        (r"^https://accounts\.example\.com\$", _SUBJECT, "issuer"),
+        (_ISSUER, r"github\.com/example/jobs/", "subject"),
+        (_ISSUER, r"\^github\.com/example/jobs/", "subject"),
+        (_ISSUER, r"^a@example\.com$|b@example\.com$", "subject"),
+        (_ISSUER, ".*", "subject"),
+    ],
+)
+def test_an_identity_is_not_found_in_the_middle_of_a_stranger_s(
+    issuer: str, subject: str, wrong: str, wired: Repository
+) -> None:
+    """The workflow of anyone has an identity that ends in a branch, whose name is theirs."""
+    identities = json.dumps([{"issuer": issuer, "subject": subject}])
+    url = "oci://registry.example.com/ml/training"
+    wired.environment(
+        "west",
+        f"gitops: {{engine: flux, repository: {{url: '{url}', revision: latest, "
+        f"verify: {{identities: {identities}}}}}}}\n",
+    )
+    done = wired.run("gitops", "wire", "west")
+    if not wrong:
+        assert done.exit_code == 0, done.output
+        return
+    assert done.exit_code == 1
+    assert not done.stdout
+    assert f"error[TW040]: the {wrong} of others would match too: " in done.stderr
 
 
 _OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: training}\n"

@@ -19,6 +19,7 @@ NAMESPACE = FLUX_NAMESPACE
 INTERVAL = "10m0s"  # between two looks at the cluster
 _SOURCE_INTERVAL = "1m0s"  # between two looks at the repository, where no webhook tells of changes
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_LITERAL = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)  # what no operator can be in
 
 
 def metadata(site: Site, namespace: str, name: str) -> dict[str, Data]:
@@ -145,3 +146,33 @@ def _unfit_signatures(gitops: GitOps) -> Iterator[InvalidSetting]:
                 " or verify.identities." if artifacts[source] else ", a Secret with public keys."
             )
             yield InvalidSetting(at, "Flux is not told who may sign", remedy)
+        if artifacts[source] and verify.provider != "notation":
+            yield from _unanchored(at, verify)
+
+
+def _unanchored(at: Pointer, verify: Verify) -> Iterator[InvalidSetting]:
+    """Yield expressions that are found in identities of strangers, whose ends these choose.
+
+    https://docs.sigstore.dev/cosign/verifying/verify/#keyless-verification-using-openid-connect
+    """
+    for index, identity in enumerate(verify.identities):
+        for name, expression, begins, ends in (
+            ("issuer", identity.issuer, "^", "$"),
+            ("subject", identity.subject, "^", ""),  # of which the end may be a branch
+        ):
+            bare = _LITERAL.sub("", expression)
+            if not (bare.startswith(begins) and bare.endswith(ends)) or _alternates(bare):
+                message = f"the {name} of others would match too: {expression}"
+                written = f"Begin it with {begins}" + (f" and end it with {ends}" if ends else "")
+                remedy = f"{written}, around a group (…) where it has alternatives."
+                yield InvalidSetting(at / "identities" / str(index) / name, message, remedy)
+
+
+def _alternates(bare: str) -> bool:
+    """Whether an expression without literals has alternatives outside of any group."""
+    depth = 0
+    for character in bare:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if character == "|" and depth == 0:
+            return True
+    return False
