@@ -25,6 +25,7 @@ class Api:
     requests: list[str] = field(default_factory=list)
     refuse: int = 0  # a status to answer everything with
     elsewhere: str = ""  # where to send everything
+    answer: tuple[int, bytes] | None = None  # a status and a body for everything
     seen: list[str] = field(default_factory=list)  # Authorization headers
 
     def add(self, number: int, body: str, login: str) -> dict[str, Any]:
@@ -71,6 +72,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.store.seen.append(self.headers.get("Authorization", ""))
         if self.store.elsewhere:
             self._answer(302, {}, Location=f"{self.store.elsewhere}{self.path}")
+        elif self.store.answer:
+            self._send(*self.store.answer)
         elif self.store.refuse:
             self._answer(self.store.refuse, {"message": "Resource not accessible by integration"})
         elif self.headers.get("Authorization") != f"Bearer {TOKEN}":
@@ -98,7 +101,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404, {"message": "Not Found"})
 
     def _answer(self, status: int, data: Any, **headers: str) -> None:
-        text = json.dumps(data).encode()
+        self._send(status, json.dumps(data).encode(), **headers)
+
+    def _send(self, status: int, text: bytes, **headers: str) -> None:
         self.send_response(status)
         for key, value in {"Content-Type": "application/json", **headers}.items():
             self.send_header(key, value)

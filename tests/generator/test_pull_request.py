@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 import github_api
 from github_api import BOT, TOKEN, Api
 from trainwright.cli import main
+from trainwright.gitops import comment
 from trainwright.reports.comment import LIMIT
 
 MARKER = "<!-- trainwright-plan -->"
@@ -116,6 +118,58 @@ def test_what_cannot_be_reached_or_is_no_api(api: Api, tmp_path: Path) -> None:
         assert done.exit_code == 2, address
         assert done.stderr.count("\n") == 1, done.stderr
         assert TOKEN not in done.output
+
+
+_OURS = {"id": 1, "body": f"{MARKER}\none", "user": {"login": BOT}, "html_url": "https://a/b"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"{}",
+        b"5",
+        b"[5]",
+        b"[[]]",
+        b"[" * 100_000,
+        *(
+            json.dumps([{**_OURS, key: value}]).encode()
+            for key, value in {"body": 5, "user": "x", "id": None, "html_url": 5}.items()
+        ),
+        json.dumps([{"body": None}]).encode(),
+    ],
+)
+def test_an_answer_that_is_not_github_s_is_one_line(answer: bytes, api: Api) -> None:
+    api.answer = 200, answer
+    done = post(f"{MARKER}\ntwo")
+    assert done.exit_code == 2, done.output
+    assert "does not answer as the API of GitHub does" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_answer_without_an_end_fills_no_memory(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comment, "_LARGEST", 1000)
+    monkeypatch.setattr(comment, "_PAGES", 3)
+    api.answer = 200, json.dumps([{**_OURS, "body": "x" * 1000}]).encode()
+    assert "is larger than 1,000 bytes" in post(f"{MARKER}\ntwo").stderr
+    monkeypatch.setattr(comment, "_LARGEST", 100_000)
+    api.requests.clear()
+    api.answer = 200, json.dumps([{**_OURS, "body": ""}] * 100).encode()
+    assert "has more than 300 comments" in post(f"{MARKER}\ntwo").stderr
+    assert len(api.requests) == 3
+
+
+@pytest.mark.parametrize("status", [200, 403])
+def test_what_the_server_says_commands_no_terminal_and_no_runner(status: int, api: Api) -> None:
+    said = "https://a\x1b[2J\u202e\n::error::x\rurl=https://b ##[add-mask]a"
+    ours = [{**_OURS, "html_url": said}]
+    api.answer = status, json.dumps(ours if status == 200 else {"message": said}).encode()
+    done = post(f"{MARKER}\none")
+    assert done.exit_code == (0 if status == 200 else 2)
+    assert len(done.output.splitlines()) == 1
+    assert not {"\x1b", "\u202e", "\r"} & {*done.output}
+    assert "##[" not in done.output
 
 
 def test_without_a_token_nothing_is_asked(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,13 @@ from urllib.request import Request, urlopen
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.frozen import dataclass
+from trainwright.findings.visibility import visible
 from trainwright.reports.comment import LIMIT
 
 _TIMEOUT = 30  # seconds for one request
 _PAGE = 100  # comments per page: the most that GitHub allows
+_PAGES = 1000
+_LARGEST = 2**26  # bytes of an answer: a page of the longest comments, each character escaped
 _MARKER = re.compile(r"<!-- [^<>\n]+ -->")
 _REMEDIES = {
     401: "is the token given, and still valid?",
@@ -64,13 +67,13 @@ def comment(access: Access, number: int, body: str, author: str) -> Comment:
     _refuse_address(access.api)
     comments = f"{access.api}/repos/{access.repository}/issues"
     for earlier in _comments(access, f"{comments}/{number}/comments"):
-        if _is_ours(earlier, marker, author):
-            if earlier["body"].replace("\r\n", "\n").strip() == body.strip():
-                return Comment(url=earlier["html_url"], outcome="unchanged")
-            made = _call(access, "PATCH", f"{comments}/comments/{earlier['id']}", {"body": body})
-            return Comment(url=made["html_url"], outcome="updated")
+        if earlier.first_line == marker and earlier.author == author:
+            if earlier.body.replace("\r\n", "\n").strip() == body.strip():
+                return Comment(url=earlier.url, outcome="unchanged")
+            made = _call(access, "PATCH", f"{comments}/comments/{earlier.id}", {"body": body})
+            return Comment(url=_posted(access, made).url, outcome="updated")
     made = _call(access, "POST", f"{comments}/{number}/comments", {"body": body})
-    return Comment(url=made["html_url"], outcome="created")
+    return Comment(url=_posted(access, made).url, outcome="created")
 
 
 def _refuse_address(api: str) -> None:
@@ -84,20 +87,42 @@ def _refuse_address(api: str) -> None:
         raise CommentError(f'"{api}" is not the address of an API')
 
 
-def _is_ours(posted: Data, marker: str, author: str) -> bool:
-    first = (posted["body"] or "").partition("\n")[0].strip()
-    return first == marker and (posted["user"] or {}).get("login") == author
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Posted:
+    """A comment that GitHub has; `author` is empty where the user is deleted."""
+
+    id: int
+    url: str
+    body: str
+    author: str
+
+    @property
+    def first_line(self) -> str:
+        return self.body.partition("\n")[0].strip()
 
 
-def _comments(access: Access, url: str) -> Iterator[Data]:
+def _posted(access: Access, data: Data) -> _Posted:
+    """Return a comment of an answer. Raise CommentError for what is none."""
+    match data:
+        case {"id": int(number), "html_url": str(url), "body": str() | None as body}:
+            match data.get("user"):
+                case {"login": str(login)}:
+                    return _Posted(id=number, url=visible(url), body=body or "", author=login)
+                case None:
+                    return _Posted(id=number, url=visible(url), body=body or "", author="")
+    raise _foreign(access)
+
+
+def _comments(access: Access, url: str) -> Iterator[_Posted]:
     """Yield all comments, oldest first."""
-    page = 1
-    while True:
+    for page in range(1, _PAGES + 1):
         comments = _call(access, "GET", f"{url}?per_page={_PAGE}&page={page}")
-        yield from comments
+        if not isinstance(comments, list):
+            raise _foreign(access)
+        yield from (_posted(access, each) for each in comments)
         if len(comments) < _PAGE:
             return
-        page += 1
+    raise CommentError(f"{url} has more than {_PAGES * _PAGE} comments")
 
 
 def _call(access: Access, method: str, url: str, data: Mapping[str, str] | None = None) -> Data:
@@ -111,22 +136,30 @@ def _call(access: Access, method: str, url: str, data: Mapping[str, str] | None 
     request.add_unredirected_header("Authorization", f"Bearer {access.token}")
     try:
         with urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
-            return json.load(answer)
+            text = answer.read(_LARGEST + 1)
     except HTTPError as error:
         with error:
-            message = _github_message(error)
+            message = visible(_github_message(error))
         hint = f": {_REMEDIES[error.code]}" if error.code in _REMEDIES else ""
         raise CommentError(f"GitHub answers {error.code} {message}{hint}") from error
     except (HTTPException, OSError) as error:
         reason = getattr(error, "reason", error)
         raise CommentError(f"{access.api} cannot be reached: {reason}") from error
-    except ValueError as error:
-        raise CommentError(f"{access.api} does not answer in JSON") from error
+    if len(text) > _LARGEST:
+        raise CommentError(f"the answer of {access.api} is larger than {_LARGEST:,} bytes")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _foreign(access) from error
+
+
+def _foreign(access: Access) -> CommentError:
+    return CommentError(f"{access.api} does not answer as the API of GitHub does")
 
 
 def _github_message(error: HTTPError) -> str:
     """Return GitHub's own message, or the status line's if a proxy answers with a page."""
     try:
-        return str(json.load(error)["message"])
-    except (ValueError, LookupError, TypeError):
+        return str(json.loads(error.read(_LARGEST))["message"])
+    except (HTTPException, OSError, ValueError, RecursionError, LookupError, TypeError):
         return str(error.reason)
