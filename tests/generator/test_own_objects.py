@@ -144,6 +144,76 @@ def test_what_is_wrong_is_said_at_its_line(repository: Repository, name: str) ->
     assert repository.run("render", "--no-cache").exit_code == 1
 
 
+# Kubernetes' own, as `kubectl api-resources --namespaced=false` lists them.
+_OF_THE_CLUSTER = """
+v1/Namespace v1/Node v1/PersistentVolume
+admissionregistration.k8s.io/v1/MutatingWebhookConfiguration
+admissionregistration.k8s.io/v1/ValidatingWebhookConfiguration
+admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy
+admissionregistration.k8s.io/v1/ValidatingAdmissionPolicyBinding
+admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy
+admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicyBinding
+apiextensions.k8s.io/v1/CustomResourceDefinition apiregistration.k8s.io/v1/APIService
+certificates.k8s.io/v1/CertificateSigningRequest certificates.k8s.io/v1beta1/ClusterTrustBundle
+flowcontrol.apiserver.k8s.io/v1/FlowSchema flowcontrol.apiserver.k8s.io/v1/PriorityLevelConfiguration
+internal.apiserver.k8s.io/v1alpha1/StorageVersion networking.k8s.io/v1/IngressClass
+networking.k8s.io/v1/IPAddress networking.k8s.io/v1/ServiceCIDR node.k8s.io/v1/RuntimeClass
+rbac.authorization.k8s.io/v1/ClusterRole rbac.authorization.k8s.io/v1/ClusterRoleBinding
+resource.k8s.io/v1/DeviceClass resource.k8s.io/v1/ResourceSlice
+resource.k8s.io/v1alpha3/DeviceTaintRule scheduling.k8s.io/v1/PriorityClass
+storage.k8s.io/v1/CSIDriver storage.k8s.io/v1/CSINode storage.k8s.io/v1/StorageClass
+storage.k8s.io/v1/VolumeAttachment storage.k8s.io/v1/VolumeAttributesClass
+storagemigration.k8s.io/v1alpha1/StorageVersionMigration
+""".split()
+_OF_ENGINES = """
+kustomize.toolkit.fluxcd.io/v1/Kustomization helm.toolkit.fluxcd.io/v2/HelmRelease
+fluxcd.controlplane.io/v1/ResourceSet fluxcd.controlplane.io/v1/FluxInstance
+argoproj.io/v1alpha1/Application argoproj.io/v1alpha1/ApplicationSet
+argoproj.io/v1alpha1/AppProject helm.cattle.io/v1/HelmChart helm.cattle.io/v1/HelmChartConfig
+""".split()
+
+
+def _object(kind: str, rest: str = "") -> str:
+    version, _, name = kind.rpartition("/")
+    # A server takes no notice of the namespace of what has none.
+    metadata = "metadata: {name: a, namespace: training}\n"
+    return f"apiVersion: {version}\nkind: {name}\n{metadata}{rest}"
+
+
+def _misplaced(repository: Repository, text: str) -> list[str]:
+    repository.write("dev/objects/a.yaml", text)
+    return [message for rule, _, message in _findings(repository) if rule == "TW055"]
+
+
+def test_what_reaches_beyond_its_namespace_is_refused(repository: Repository) -> None:
+    of_cluster = _misplaced(repository, "---\n".join(map(_object, _OF_THE_CLUSTER)))
+    kinds = [kind.rpartition("/")[2] for kind in _OF_THE_CLUSTER]
+    belongs = "belongs to the whole cluster, and not to one environment"
+    assert sorted(of_cluster) == sorted(f"a {kind} {belongs}" for kind in kinds)
+    of_engines = _misplaced(repository, "---\n".join(map(_object, _OF_ENGINES)))
+    kinds = [kind.rpartition("/")[2] for kind in _OF_ENGINES]
+    applies = "has an engine apply more, into any namespace"
+    assert sorted(of_engines) == sorted(f"a {kind} {applies}" for kind in kinds)
+
+
+@pytest.mark.parametrize("kind", ["example.com/v1/ThingList", "example.com/v1/Thing"])
+def test_what_engines_take_for_a_list_is_refused(kind: str, repository: Repository) -> None:
+    """They apply the items of anything that has some, whatever it is called."""
+    role = "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: a}}"
+    name = kind.rpartition("/")[2]
+    (found,) = _misplaced(repository, _object(kind, f"items: [{role}]\n"))
+    assert found == f"an engine takes a {name} for the list of its items"
+    assert not _misplaced(repository, _object("example.com/v1/Thing", "items: {}\n"))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["argoproj.io/v1alpha1/Workflow", "notification.toolkit.fluxcd.io/v1beta3/Alert"],
+)
+def test_what_stays_in_its_namespace_is_fine(kind: str, repository: Repository) -> None:
+    assert not _misplaced(repository, _object(kind))
+
+
 def test_a_secret_is_in_no_output(repository: Repository) -> None:
     secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringdata: {a: hunter2hunter2}\n"
     repository.write("dev/objects/a.yaml", secret)

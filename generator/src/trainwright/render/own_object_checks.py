@@ -9,6 +9,7 @@ from functools import cache
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.finding import Finding, Location, Related
 from trainwright.datatypes.groupkind import EXTERNALSECRET, SEALEDSECRET, SECRET, GroupKind
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.validation import kubernetes_schemas, schema
 from trainwright.documents.validation.list_maps import ListMaps
@@ -25,11 +26,30 @@ _NAMESPACE, _NAME = Pointer("/metadata/namespace"), Pointer("/metadata/name")
 # Cluster-scoped kinds, of Kubernetes itself and of extensions that training needs.
 _OF_CLUSTERS = frozenset(
     {
-        *("ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "DeviceClass"),
-        *("IngressClass", "Namespace", "Node", "PersistentVolume", "PriorityClass"),
-        *("ResourceSlice", "RuntimeClass", "StorageClass", "ValidatingAdmissionPolicy"),
-        *("ValidatingAdmissionPolicyBinding", "ClusterQueue", "ClusterSecretStore", "Cohort"),
-        *("ClusterTrainingRuntime", "ResourceFlavor", "Topology", "WorkloadPriorityClass"),
+        *("APIService", "CSIDriver", "CSINode", "CertificateSigningRequest", "ClusterRole"),
+        *("ClusterRoleBinding", "ClusterTrustBundle", "CustomResourceDefinition", "DeviceClass"),
+        *("DeviceTaintRule", "FlowSchema", "IPAddress", "IngressClass", "MutatingAdmissionPolicy"),
+        *("MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration", "Namespace", "Node"),
+        *("PersistentVolume", "PriorityClass", "PriorityLevelConfiguration", "ResourceSlice"),
+        *("RuntimeClass", "ServiceCIDR", "StorageClass", "StorageVersion"),
+        *("StorageVersionMigration", "ValidatingAdmissionPolicy"),
+        *("ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration"),
+        *("VolumeAttachment", "VolumeAttributesClass"),
+        *("ClusterQueue", "ClusterSecretStore", "ClusterTrainingRuntime", "Cohort"),
+        *("ResourceFlavor", "Topology", "WorkloadPriorityClass"),
+    }
+)
+# By which engines apply further files, with rights of their own.
+_OF_ENGINES = frozenset(
+    {
+        *(
+            GroupKind("argoproj.io", kind)
+            for kind in ("Application", "ApplicationSet", "AppProject")
+        ),
+        *(GroupKind("fluxcd.controlplane.io", kind) for kind in ("FluxInstance", "ResourceSet")),
+        *(GroupKind("helm.cattle.io", kind) for kind in ("HelmChart", "HelmChartConfig")),
+        GroupKind("helm.toolkit.fluxcd.io", "HelmRelease"),
+        GroupKind("kustomize.toolkit.fluxcd.io", "Kustomization"),
     }
 )
 _FOR_TOOLS = ("kustomize.config.k8s.io", "trainwright.io")  # which no cluster ever sees
@@ -54,7 +74,7 @@ def _of_objects(
     seen: dict[tuple[str, str, str, str], OwnObject] = {}
     for item in own.objects:
         title = item.manifest.title
-        if refused := _refused(item.manifest.group_kind):
+        if refused := _refused(item.manifest):
             message, remedy = refused
             refusal = dx.OWN_OBJECT.at(_at(item, Pointer("/kind")), message, remedy=remedy)
             yield replace(refusal, subject=environment.name, manifest=title)
@@ -90,8 +110,9 @@ def _out_of_place(item: OwnObject, environment: Environment) -> Iterator[Finding
         yield dx.OWN_OBJECT.at(_at(item, at), message, remedy=remedy)
 
 
-def _refused(kind: GroupKind) -> tuple[str, str] | None:
-    """Return why an object of a kind is not allowed and what to do instead, or None if it is."""
+def _refused(manifest: Manifest) -> tuple[str, str] | None:
+    """Return why an object is not allowed and what to do instead, or None if it is."""
+    kind = manifest.group_kind
     if kind == SECRET:
         return (
             "a Secret in git can be read by everybody who can read the repository",
@@ -105,11 +126,17 @@ def _refused(kind: GroupKind) -> tuple[str, str] | None:
         )
     if kind.group in _FOR_TOOLS or kind == GroupKind("", "List"):
         return f"no cluster takes a {kind}", "Write each object as a document of its own."
-    if kind.kind in _OF_CLUSTERS:
+    # https://github.com/kubernetes/apimachinery/blob/v0.34.0/pkg/apis/meta/v1/unstructured/unstructured.go#L57
+    if isinstance(manifest.body.get("items"), list):
         return (
-            f"a {kind} belongs to the whole cluster, and not to one environment",
-            "Apply it with what else makes the cluster.",
+            f"an engine takes a {kind} for the list of its items",
+            "Write each object as a document of its own.",
         )
+    if kind in _OF_ENGINES or kind.kind in _OF_CLUSTERS:
+        reach = "belongs to the whole cluster, and not to one environment"
+        if kind in _OF_ENGINES:
+            reach = "has an engine apply more, into any namespace"
+        return f"a {kind} {reach}", "Apply it with what else makes the cluster."
     return None
 
 
