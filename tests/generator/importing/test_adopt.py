@@ -595,6 +595,11 @@ def test_a_run_that_is_recorded_takes_nothing_more_from_its_adopted_file(team: R
         ("kind: PyTorchJob", "kind: Secret", "is not a training workload"),
         ("namespace: training", "namespace: kube-system", "the namespace is kube-system"),
         ("apiVersion: kubeflow.org/v1\n", "---\na: 1\n---\n", "exactly one object"),
+        (
+            "kind: PyTorchJob",
+            "kind: PyTorchJob\nitems: [{kind: ClusterRoleBinding}]",
+            "for the list of its items",
+        ),
         ("metadata:", "metadata: {", "TW001"),
     ],
 )

@@ -51,6 +51,14 @@ class Manifest(ObjectBody):
         return text(self.body.get("kind"))
 
     @property
+    def is_list(self) -> bool:
+        """Whether engines and kubectl apply its items instead, which they do whatever its kind is.
+
+        https://github.com/kubernetes/apimachinery/blob/v0.34.0/pkg/apis/meta/v1/unstructured/unstructured.go#L57
+        """
+        return isinstance(self.body.get("items"), list)
+
+    @property
     def group_kind(self) -> GroupKind:
         return GroupKind.of(self.api_version, self.kind)
 

@@ -126,8 +126,7 @@ def _refused(manifest: Manifest) -> tuple[str, str] | None:
         )
     if kind.group in _FOR_TOOLS or kind == GroupKind("", "List"):
         return f"no cluster takes a {kind}", "Write each object as a document of its own."
-    # https://github.com/kubernetes/apimachinery/blob/v0.34.0/pkg/apis/meta/v1/unstructured/unstructured.go#L57
-    if isinstance(manifest.body.get("items"), list):
+    if manifest.is_list:
         return (
             f"an engine takes a {kind} for the list of its items",
             "Write each object as a document of its own.",

@@ -125,6 +125,8 @@ def unfit(manifest: Manifest) -> Iterator[tuple[str, str]]:
     if trains(manifest) is None:
         yield "/kind", f"{manifest.title} is not a training workload"
         return
+    if manifest.is_list:
+        yield "/items", f"an engine takes {manifest.title} for the list of its items"
     if not _NAME.fullmatch(manifest.name):
         expected = "lower-case letters, digits and dashes that begin with a letter"
         yield "/metadata/name", f'"{manifest.name}" is not a valid name of a run: {expected}'
