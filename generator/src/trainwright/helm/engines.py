@@ -35,7 +35,7 @@ _TIMEOUT = 60  # seconds for one `helm template`, which takes 0.05
 
 
 class ChartRefusal(Exception):
-    """The chart refuses these values; the message is its schema's, or that of a template's `fail`."""
+    """The chart refuses these values; the message is that of its schema or of `fail`."""
 
 
 class Engine(Protocol):

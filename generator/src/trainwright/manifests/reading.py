@@ -173,7 +173,7 @@ _PAIR = re.compile(
 
 
 def _joined(text: str) -> str:
-    """Return text with escaped surrogate pairs joined: JSON writes them, and libyaml splits them."""
+    """Return text with escaped surrogate pairs joined: libyaml splits those that JSON writes."""
     return _PAIR.sub(lambda match: match[1] + str(json.loads(f'"{match[2]}"')), text)
 
 

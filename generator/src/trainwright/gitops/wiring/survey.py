@@ -11,7 +11,7 @@ from pathlib import Path
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.errors import SelectionError
-from trainwright.datatypes.finding import Finding, Location, Severity
+from trainwright.datatypes.finding import Finding, Location, Related, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.layout import ENVIRONMENTS, NO_ENVIRONMENT, RENDERED, JobFile

@@ -137,7 +137,7 @@ def _checkpoints(job: Job, name: str) -> RunFact:
 
 
 def meeting_place(job: Job, environment: Environment, name: str) -> MeetingPlace | None:
-    """Return where nodes meet, in command-line words, or None if the target cannot know all of it."""
+    """Return where nodes meet, in command-line words, or None if the target cannot know it."""
     meeting = TARGETS[job.target].meeting(job, environment, name)
     words = [
         _written(fact)
@@ -148,7 +148,7 @@ def meeting_place(job: Job, environment: Environment, name: str) -> MeetingPlace
 
 
 def checkpoint_folder(job: Job, checkpoint: Checkpoint, name: str) -> str:
-    """Return the run's own folder: a retry uses its checkpoints, a changed spec those of no other."""
+    """Return the folder of a run: retries share its checkpoints, and no other run does."""
     return join(mount_path(job, checkpoint.volume), checkpoint.path, name)
 
 
