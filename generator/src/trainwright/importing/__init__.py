@@ -51,7 +51,7 @@ class ImportInput:
     """The contents of files: workloads to import, objects next to them, and what cannot be read.
 
     `values` are the values of placeholders in manifests, by name. With `whole`, an object that
-    contains or stands for others is not unwrapped, and so its kind is not one that is read.
+    contains others is not unwrapped, and so its kind is not one that is read.
     """
 
     def __init__(self, values: Mapping[str, str] | None = None, *, whole: bool = False) -> None:
@@ -182,7 +182,7 @@ _SCRIPTS = ("*.sh", "*.slurm", "*.sbatch", "*.batch", "*.job", "*.sub")
 
 
 def _with_scripts(paths: tuple[str, ...]) -> Iterator[str]:
-    """The paths, and the batch scripts below folders among them."""
+    """Yield the paths, and the batch scripts below folders among them."""
     for path in paths:
         folder = Path(path)
         scripts = [
@@ -197,7 +197,7 @@ def _with_scripts(paths: tuple[str, ...]) -> Iterator[str]:
 
 
 def _not_rendered(whole: Whole) -> NotImported:
-    """The files of a chart or a kustomization, which are not manifests yet."""
+    """Return the entry for files of a chart or a kustomization, which are not manifests yet."""
     why = f"its manifests are yet to be rendered: `{whole.command} | trainwright import -`"
     return NotImported(field=whole.title(), place=Location(whole.file, 1), value="", why=why)
 
@@ -211,7 +211,7 @@ def _reader(words: tuple[str, ...]) -> CommandReader | None:
 
 
 def _called(line: Line) -> str:
-    """The program of a command line, with the verb of one that has several."""
+    """Return the program of a command line, with the verb of one that has several."""
     programs = {reader.begins[0] for reader in COMMANDS}
     return " ".join(line.words[: 2 if line.words[0] in programs else 1])
 

@@ -88,9 +88,9 @@ def accounts(source: Source, of_all: NormalForm, rendered: NormalForm) -> tuple[
 def _in_each(
     paths: tuple[Pointer, ...], numbers: tuple[int, ...], differing: frozenset[Pointer]
 ) -> Iterator[Pointer]:
-    """Yield paths of the sample in all pods that they stand for, where these came out changed."""
+    """Yield paths of the sample in all pods that they represent, where these came out changed."""
     for path in paths:
-        yield from (found for found in _in_all(path, numbers) if found in differing)
+        yield from (pod_path for pod_path in _in_all(path, numbers) if pod_path in differing)
 
 
 _NUMBERED = re.compile(r"/pods/(\d+)(/.*)", re.DOTALL)
@@ -102,7 +102,7 @@ def _sampled(run: NormalForm, numbers: tuple[int, ...]) -> NormalForm:
 
 
 def _in_all(path: Pointer, numbers: tuple[int, ...]) -> Iterator[Pointer]:
-    """A path of the sample in every pod that it stands for."""
+    """Yield a path of the sample in every pod that it represents."""
     match = _NUMBERED.fullmatch(path)
     if match is None:
         yield path
@@ -245,11 +245,11 @@ def _marked(
     *,
     mixed: bool = False,
 ) -> Iterator[_Place]:
-    """Yield the places whose marks are found in the normal form, and only in paths for which the
+    """Yield the places whose marks are in the normal form, and only in paths for which the
     rendered run still agrees with the original.
 
     If places of several fields are `mixed`, one can decide whether another is read: marks in paths
-    that there were not before tell nothing.
+    that are new prove nothing.
     """
     if len(places) < _TOO_FEW:
         return
@@ -288,7 +288,7 @@ _Paths: TypeAlias = tuple[Pointer, ...] | None  # None if the object can no long
 def _removals(
     whole: _Before, index: int, carried: frozenset[_Place]
 ) -> Iterator[tuple[Pointer, _Paths]]:
-    """Yield what changes without a value, for each value of a part not yet known as carried."""
+    """Yield what changes without a value, for each value of a part that may not be carried."""
     body = whole.source.parts[index].body
     for pointer, _ in scalars(body):
         if (index, pointer) not in carried and pointer not in _IDENTITY:
@@ -313,10 +313,10 @@ def _unread(whole: _Before, index: int, pointers: Sequence[Pointer]) -> Iterator
 
 
 def _all_otherwise(whole: _Before, index: int, pointers: Sequence[Pointer]) -> Iterator[Data]:
-    """A part with all of the values otherwise, in as many ways as there are."""
+    """Yield a part with all of the values otherwise, in as many ways as there are."""
     body = whole.source.parts[index].body
     others = [(pointer, _others(lookup(body, pointer))) for pointer in pointers]
-    for ways in zip(*(found for _, found in others), strict=True):
+    for ways in zip(*(ways_of_one for _, ways_of_one in others), strict=True):
         changed = body
         for (pointer, _), other in zip(others, ways, strict=True):
             changed = with_value(changed, pointer, other)
@@ -361,7 +361,7 @@ _KEPT = "/pods/*/restart/keeps/*"
 
 
 def _without_kept(paths: tuple[Pointer, ...], pointer: Pointer) -> tuple[Pointer, ...]:
-    """The paths without volumes that a restart keeps, but for the value that decides about that."""
+    """Return the paths without volumes that a restart keeps, but for the value that decides it."""
     if pointer.last == "restartPolicy":
         return paths
     return tuple(path for path in paths if not in_group(path).matches(_KEPT))

@@ -1,7 +1,7 @@
 """Objects that no spec can express: several roles, and kinds of other operators.
 
-Their job has what git needs to know about them: how many accelerators they hold, in which pool and
-queue, and in which state. What they run is only in the object itself.
+Their job has what git needs to know about them: how many accelerators they hold, in which pool
+and queue, and in which state. What they run is only in the object itself.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def is_adoptable(part: SourceObject) -> bool:
 
 
 def adopted(workload: Source, place: ImportContext, pool: str, name: str) -> Imported:
-    """The job of such an object. Raises ImportingError for a pool that is not there."""
+    """Return the job of such an object. Raise ImportingError for an unknown pool."""
     manifest, kind = Manifest(body=workload.parts[0].body), trains(workload.manifests()[0])
     assert kind is not None
     called = job_name(name or workload.name)
@@ -115,7 +115,10 @@ def _size(templates: tuple[PodTemplate, ...], *, counted: bool) -> dict[str, Dat
 
 
 def _pool(template: PodTemplate, environment: Environment, wanted: str) -> str:
-    """The pool that is named, or the first whose nodes it asks for."""
+    """Return the named pool, or the first whose nodes the template requests, or "".
+
+    Raise ImportingError for an unknown pool.
+    """
     if wanted and wanted not in environment.pools:
         names = ", ".join(environment.pools) or "none"
         raise ImportingError(f'{environment.name} has no pool "{wanted}"; its pools: {names}')

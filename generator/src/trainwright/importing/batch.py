@@ -51,9 +51,9 @@ class ImportBatch:
 
 
 def run(root: Path, inputs: ImportInput, options: ImportOptions) -> ImportBatch:
-    """Convert all, then write all that could be converted.
+    """Convert all workloads, then write all that could be converted.
 
-    Raises ImportingError when there is nothing to import, SelectionError and SourceError when the
+    Raise ImportingError if there is nothing to import, SelectionError and SourceError if the
     environment is not usable.
     """
     if not inputs.sources and not inputs.problems and not inputs.findings:
@@ -80,9 +80,9 @@ def run(root: Path, inputs: ImportInput, options: ImportOptions) -> ImportBatch:
 
 
 def _nothing(inputs: ImportInput) -> str:
-    """Return the message that there is no training workload, with what there is instead."""
-    there = ", ".join(dict.fromkeys(f"{left.field} ({left.why})" for left in inputs.beside))
-    return f"no training workload found in the input{f': it holds {there}' if there else ''}"
+    """Return the message that there is no training workload, with what the input has instead."""
+    others = ", ".join(dict.fromkeys(f"{left.field} ({left.why})" for left in inputs.beside))
+    return f"no training workload found in the input{f': it holds {others}' if others else ''}"
 
 
 def converted(source: Source, place: ImportContext, options: ImportOptions) -> Imported:

@@ -1,4 +1,4 @@
-"""A job spec that says everything about a run, from the run and its first pod."""
+"""A complete job spec for a run, made from the run and its first pod."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _maps(spec: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def _target(source: Source, place: ImportContext) -> str | None:
-    """The target of the same kind, if the environment has it and would not choose it anyhow."""
+    """Return the target of the same kind, or None if the environment lacks or implies it."""
     installed = source.target in place.environment.targets
     return source.target if installed and source.target != place.inherited["target"] else None
 
@@ -225,7 +225,7 @@ def _is_file(mount: Mount, source: Source) -> bool:
 
 
 def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[str, Data]:
-    """Launcher, entrypoint and flags when a command can be taken apart, else the command whole."""
+    """Return launcher, entrypoint and flags, or the whole command if it cannot be taken apart."""
     program = run.pods[0].program
     if program.launcher == "image":
         given = {"args": [_typed(word) for word in words]} if words else {}
@@ -423,7 +423,7 @@ def _says_grace_period(source: Source) -> bool:
 
 
 def duration(seconds: int | None) -> str | None:
-    """Seconds as people write them: 5400 is "1h30m"."""
+    """Return seconds as people write them: 5400 is "1h30m"."""
     if not seconds:
         return None
     if seconds < 120:

@@ -36,7 +36,7 @@ def choices(environment: Environment, pod: Pod, wanted: str) -> Iterator[Choice]
 def _refuse_uncounted(environment: Environment, requested: Mapping[str, str]) -> None:
     """Raise ImportingError for a job that takes all accelerators of its machine: it would get none.
 
-    A job passes if a pool says how many accelerators there are, or if a pool was chosen.
+    A job passes if a pool has the number of its accelerators, or if a pool was chosen.
     """
     counted = {pool.resource for pool in environment.pools.values()}
     for resource in (name for name, count in requested.items() if count == "all"):

@@ -39,7 +39,7 @@ class CommandReader:
 def lines(file: str, text: str) -> Iterator[Line]:
     """Yield the commands of a text: one per line, or per lines joined by a final backslash.
 
-    Prompts, `sudo` and comments are left out. Raises ImportingError where quotes do not match.
+    Prompts, `sudo` and comments are left out. Raise ImportingError if quotes do not match.
     """
     joined = _CONTINUED.sub(lambda match: f"{' ' * (len(match.group()) - 1)}\0", text)
     above = 1
@@ -94,17 +94,19 @@ def _closed(line: str, quote: str, start: int) -> int:
     """Return where an open quote closes, or -1."""
     if quote == "'":
         return line.find(quote, start)
-    ends = (it.start() for it in _ESCAPED_OR_CLOSED.finditer(line, start) if it[0] == quote)
+    ends = (
+        match.start() for match in _ESCAPED_OR_CLOSED.finditer(line, start) if match[0] == quote
+    )
     return next(ends, -1)
 
 
 def parse(
     line: Line, skip: int, parameters: list[click.Parameter], *, strict: bool
 ) -> tuple[dict[str, Data], tuple[str, ...]]:
-    """The values of the options that were given, and the words that no parameter takes.
+    """Return the values of the options that were given, and the words that no parameter takes.
 
-    Options end at the first other word. With `strict`, an unknown option is an error: whether it
-    takes a value is unknown too, so the rest could not be read.
+    Options end at the first other word. With `strict`, an unknown option is an ImportingError:
+    whether it takes a value is unknown too, so the rest could not be read.
     """
     name = " ".join(line.words[:skip])
     words = click.Argument([_WORDS], nargs=-1, type=click.UNPROCESSED)
@@ -126,7 +128,7 @@ def parse(
 
 
 def parameter(declared: str, *, multiple: bool = False, is_flag: bool = False) -> click.Option:
-    """An option by its spellings ("--nodes,-N"), whose value is given under the first of them."""
+    """Return an option by its spellings ("--nodes,-N"); its value is given under the first."""
     names = declared.split(",")
     made = click.Option(names, multiple=multiple, is_flag=is_flag)
     made.name = names[0]

@@ -107,7 +107,7 @@ def _written(held: str | bytes, literal: Callable[[str], str]) -> dict[str, Data
 def files(
     manifests: Sequence[Manifest], pod: Pod, literal: Callable[[str], str]
 ) -> dict[str, Data]:
-    """The files that ConfigMaps among the objects give the container that trains, by path."""
+    """Return the files that ConfigMaps among the objects give the training container, by path."""
     configs = operators.configs(tuple(manifests))
     by_path: dict[str, Data] = {}
     for mount in pod.mounts:
@@ -134,7 +134,7 @@ def _is_script(config: Manifest, pod: Pod) -> bool:
 
 
 def started(pod: Pod) -> str:
-    """The path of the file that a pod starts as a spec would start a script; empty otherwise."""
+    """Return the path of the file that a pod starts as a spec would start a script, else ""."""
     program = programs.program(pod)
     plain = program.interpreter in ((), ("python",)) and not program.words
     if program.is_module or program.launcher in ("image", "tool") or not plain:
@@ -143,7 +143,7 @@ def started(pod: Pod) -> str:
 
 
 def script(run: NormalForm) -> str:
-    """The text of the script that a run starts, where it is known."""
+    """Return the text of the script that a run starts, or "" if it is unknown."""
     pod = run.pods[0]
     return pod.files.get(SCRIPT, "") if pod.program.path == SCRIPT else ""
 
@@ -158,7 +158,7 @@ def is_of_script(mount: Mount, pod: Pod) -> bool:
 
 
 def secrets(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
-    """Where each variable has its value from that is a secret."""
+    """Return, for each variable with a secret value, where the value comes from."""
     by_variable: dict[str, Data] = {}
     stores = _external(manifests)
     for variable in pod.declared:
@@ -170,7 +170,7 @@ def secrets(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
 
 
 def secret(reference: Mapping[str, Data]) -> dict[str, Data]:
-    """A key of a Secret."""
+    """Return a key of a Secret."""
     optional = {"optional": True} if reference.get("optional") else {}
     return {"name": reference.get("name"), "key": reference.get("key"), **optional}
 

@@ -48,7 +48,7 @@ def _origin(origin: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def sources(written: Collection[Mapping[str, Data]]) -> list[Data]:
-    """Whole ConfigMaps and Secrets as variables."""
+    """Return whole ConfigMaps and Secrets as variables."""
     return [variable_source for entry in written for variable_source in _whole(entry)]
 
 
@@ -72,7 +72,7 @@ _TAKEN = {"dshm": "shm", "trainwright-files": "files"}  # names that the targets
 
 
 def shared_memory(pod: Pod) -> str:
-    """The size of /dev/shm, where it is a volume of memory that nothing else mounts."""
+    """Return the size of /dev/shm, "none" unless it is a volume of memory only mounted there."""
     for mount in pod.mounts:
         source = mapping(mount.source.get("emptyDir"))
         alone = not _elsewhere(pod, mount.volume) and not mount.sub_path

@@ -65,14 +65,14 @@ class Imported:
 def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
     """Convert a workload to the shortest spec for the same run, or the closest; on `pool` if given.
 
-    Raises ImportingError when no spec can be made of it.
+    Raise ImportingError if no spec can be made of it.
     """
     source.check(place.environment.kubernetes_version)
     run = source.run()
     pods = {"": run.pods[0], **{f" in its role {n}": r.pods[0] for n, r in run.roles.items()}}
-    for where in (where for where, pod in pods.items() if not pod.image):
+    for role in (role for role, pod in pods.items() if not pod.image):
         raise ImportingError(
-            f"{source.place}: {source.title} has no image{where}: {_why_no_image(source)}. Name it "
+            f"{source.place}: {source.title} has no image{role}: {_why_no_image(source)}. Name it "
             "with --image"
         )
     with naming(f"{source.place}: {source.title}"):
@@ -167,7 +167,7 @@ def _best(
     """Return the first of the attempts that come nearest to a run, or, if none of the specs
     renders, why the first one does not.
 
-    Where a sample of its pods stands for all, they are compared by theirs.
+    If a sample of the pods represents all, they are compared by the sample.
     """
     last, others = len(sample.pods) - 1, len(run.pods) - len(sample.pods)
     best: tuple[tuple[int, int, int], _Attempt] | None = None
@@ -183,7 +183,7 @@ def _best(
             continue
         differences = list(equivalence.differences(sample, made.run))
         differences += others * [
-            one for one in differences if one.path.startswith(f"/pods/{last}/")
+            difference for difference in differences if difference.path.startswith(f"/pods/{last}/")
         ]
         lost = (differing.devices_lost(differences), len(differences), len(made.refused))
         if best is None or lost < best[0]:

@@ -11,7 +11,7 @@ from trainwright.objects.pods.pod import Pod, Workload
 
 
 def described_pod(workload: Workload) -> Pod:
-    """Return the pod of rank 0 with what other roles ask for beyond it.
+    """Return the pod of rank 0 with what other roles request beyond it.
 
     For each resource, that is the largest amount; labels and scheduling fields that rank 0 lacks
     are those of the first role that has them. Otherwise a small master beside larger workers would

@@ -1,4 +1,4 @@
-"""Differences in the run of a spec that no value of the input asks for."""
+"""Differences in the run of a spec that no value of the input requests."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ _MOUNT = {
 
 
 def _mount(text: str) -> dict[str, Data]:
-    """`type=bind,source=/a,target=/b,readonly` as the long form of a volume."""
+    """Return `type=bind,source=/a,target=/b,readonly` as the long form of a volume."""
     fields: dict[str, Data] = {"type": "volume"}
     for pair in text.split(","):
         key, equals, value = pair.partition("=")
@@ -202,7 +202,7 @@ def _mount(text: str) -> dict[str, Data]:
 
 
 def _resources(service: dict[str, Data], given: dict[str, Data], names: dict[str, str]) -> None:
-    """Amounts as a service's `deploy` has them."""
+    """Set the amounts of a service, as its `deploy` has them, and note their options in `names`."""
     limits = {"memory": given.get("--memory"), "cpus": given.get("--cpus")}
     amounts: dict[str, Data] = {}
     if any(limits.values()):
@@ -217,7 +217,7 @@ def _resources(service: dict[str, Data], given: dict[str, Data], names: dict[str
 
 
 def _devices(text: str) -> dict[str, Data]:
-    """`all`, a number, `count=2`, or `"device=0,1"`."""
+    """Return the devices of `all`, a number, `count=2`, or `"device=0,1"`."""
     ids = re.search(r"device=([^\"]+)", text)
     number = re.match(r"(?:count=)?(\d+)", text)
     count: Data = int(number[1]) if number else "all"
@@ -227,7 +227,7 @@ def _devices(text: str) -> dict[str, Data]:
 
 
 def _left(line: Line, given: dict[str, Data]) -> Iterator[NotImported]:
-    """Options that a service has no key for here."""
+    """Yield options that a service has no key for here."""
     options = [declared.split(",")[0] for declared in (*_VALUED, *_SWITCHES)]
     for option in options:
         if option not in given:

@@ -96,7 +96,7 @@ _CONTAINER = f"{_POD}/containers/0"
 
 
 def _manifest(given: dict[str, Data], image: str) -> tuple[dict[str, Data], dict[str, str]]:
-    """The manifest, and which option each part of it is from."""
+    """Return the manifest, and which option each part of it is from."""
     workers = int(str(given.get("--num_workers", "2")))
     volumes, mounts = _volumes(str(given.get("--volume", "")))
     resources = {
@@ -154,20 +154,20 @@ def _manifest(given: dict[str, Data], image: str) -> tuple[dict[str, Data], dict
 
 
 def _amounts(text: str) -> dict[str, str]:
-    """`cpu=1,memory=2Gi,gpu=1`."""
+    """Return the amounts of `cpu=1,memory=2Gi,gpu=1`."""
     pairs = (pair.partition("=") for pair in text.split(",") if pair)
     return {_VENDOR_GPU.get(name.strip(), name.strip()): value for name, _, value in pairs}
 
 
 def _env(text: str) -> Iterator[dict[str, Data]]:
-    """`A=1,B=x,y`: a comma only ends a value where a name and an equals sign follow."""
+    """Yield the variables of `A=1,B=x,y`: a comma ends a value only before a name and `=`."""
     for pair in re.split(r",(?=[A-Za-z_]\w*=)", text):
         name, _, value = pair.partition("=")
         yield {"name": name, "value": value}
 
 
 def _volumes(text: str) -> tuple[list[Data], list[Data]]:
-    """`host_path=/a,mount_path=/b;claim_name=c,mount_path=/d,sub_path=e`."""
+    """Return volumes and mounts of `host_path=/a,mount_path=/b;claim_name=c,mount_path=/d`."""
     volumes: list[Data] = []
     mounts: list[Data] = []
     for index, entry in enumerate(part for part in text.split(";") if part):

@@ -46,12 +46,12 @@ class EngineSource:
 
 
 def found(parts: Sequence[SourceObject]) -> tuple[EngineSource, ...]:
-    """The sources among some objects."""
+    """Return the engines' sources among some objects."""
     return tuple(source for part in parts if (source := _source(part)))
 
 
 def chosen(parts: Sequence[SourceObject]) -> tuple[list[SourceObject], list[str]]:
-    """Return the objects to adopt, and a message for each source whose objects were not found.
+    """Return the objects to adopt, and a message for each source whose objects are missing.
 
     Without an engine's source, those are all objects; else those that it applies, and those that do
     not train but may be referred to. An object that is given twice counts as the cluster has it.
@@ -119,7 +119,7 @@ def _identity(part: SourceObject, namespace: str) -> Identity:
 
 
 def _placed(part: SourceObject, identity: Identity) -> SourceObject:
-    """An object in the namespace into which its engine puts it."""
+    """Return an object in the namespace into which its engine puts it."""
     body = {**part.body, "metadata": {**part.metadata, "namespace": identity[2]}}
     return SourceObject(body=body, place=part.place)
 
@@ -184,7 +184,7 @@ def _named(part: SourceObject, entry: Mapping[str, Data], pointer: str) -> Sourc
 
 
 def _of_paths(source: EngineSource, parts: Sequence[SourceObject]) -> Iterator[SourceObject]:
-    """The training below the paths of a source. Raises ImportingError where they are not given."""
+    """Yield the training below the paths of a source. Raise ImportingError if it is not given."""
     training = [part for part in parts if trains(Manifest(body=part.body))]
     for path in map(normpath, source.paths):
         root = _root(source, path, training)
@@ -213,7 +213,7 @@ def _root(source: EngineSource, path: str, parts: Sequence[SourceObject]) -> str
 
 
 def _roots(file: str, path: str) -> Iterator[str]:
-    """Each folder in which a path would lead to a file."""
+    """Yield each folder in which a path would lead to a file."""
     if path == ".":
         yield from (str(folder) for folder in PurePosixPath(file).parents)
         return

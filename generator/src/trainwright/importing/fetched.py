@@ -49,7 +49,7 @@ class Fetched:
 
 
 def secret_of(body: Mapping[str, Data]) -> str:
-    """The name of the Secret that an ExternalSecret makes: its own, unless it says another."""
+    """Return the name of the Secret that an ExternalSecret makes: by default its own."""
     target = mapping(mapping(body.get("spec")).get("target"))
     return text(target.get("name")) or text(mapping(body.get("metadata")).get("name"))
 
@@ -61,7 +61,7 @@ def is_templated(body: Mapping[str, Data]) -> bool:
 
 
 def fetched(body: Mapping[str, Data]) -> Iterator[Fetched]:
-    """Every key that an ExternalSecret names."""
+    """Yield every key that an ExternalSecret names."""
     spec = mapping(body.get("spec"))
     for entry in mappings(spec.get("data")):
         own = mapping(mapping(entry.get("sourceRef")).get("storeRef"))
@@ -80,7 +80,7 @@ def fetched(body: Mapping[str, Data]) -> Iterator[Fetched]:
 
 
 def remainder(body: Mapping[str, Data], used: frozenset[tuple[str, str]]) -> dict[str, Data]:
-    """Return what an ExternalSecret says beyond the keys that are used, with defaults filled in."""
+    """Return an ExternalSecret's settings beyond the keys that are used, with its defaults."""
     spec = mapping(body.get("spec"))
     recognized = ("target", "refreshInterval", "secretStoreRef", "data")
     target = {**_POLICIES, **mapping(spec.get("target"))}

@@ -40,7 +40,10 @@ _OF_RUNTIMES = frozenset({"TrainingRuntime", "ClusterTrainingRuntime"})
 
 
 def unwrapped(part: SourceObject) -> tuple[SourceObject, ...]:
-    """Return the object itself, or those that it contains or stands for. Raises ImportingError."""
+    """Return the object itself, or those that it contains or is equivalent to.
+
+    Raise ImportingError if it contains training that cannot be imported.
+    """
     reader = _READERS.get(Manifest(body=part.body).group_kind)
     return reader(part) if reader else (part,)
 
@@ -72,7 +75,7 @@ def refuse(part: SourceObject, *, servers: bool = False) -> None:
 
 
 def _held(body: Data, at: Pointer) -> Iterator[tuple[Pointer, str]]:
-    """The objects of kinds that are read, or of workflows, inside of another."""
+    """Yield the objects of kinds that are read, or of workflows, inside of another."""
     if isinstance(body, Mapping):
         kind = Manifest(body=body).group_kind
         if at and (kind in SERVED or kind in workflows.KINDS):
@@ -198,7 +201,7 @@ _REPLICAS = "/spec/pytorchReplicaSpecs"
 def _left_of(
     part: SourceObject, above: str, carried: frozenset[str], why: Mapping[str, tuple[str, Loss]]
 ) -> Iterator[NotImported]:
-    """The fields below a pointer that are not carried, each with why."""
+    """Yield the fields below a pointer that are not carried, each with the reason."""
     holder: Data = part.body
     for key in Pointer(above).parts:
         holder = mapping(holder).get(key)

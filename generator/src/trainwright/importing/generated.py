@@ -51,7 +51,7 @@ def is_generated(key: str) -> bool:
 
 
 def engine_of(key: str) -> str:
-    """The engine whose mark a label or an annotation is, or an empty string."""
+    """Return the engine whose mark a label or an annotation is, or ""."""
     return next((engine for domain, engine in _ENGINES.items() if key.startswith(domain)), "")
 
 

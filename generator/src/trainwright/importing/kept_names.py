@@ -24,7 +24,7 @@ def staying(
     *,
     bare: bool,
 ) -> Iterator[NotImported]:
-    """Texts that name pods or services of the workload in a way that nothing replaces.
+    """Yield texts that name pods or services of the workload in a way that nothing replaces.
 
     `numbered` is how the spec's target numbers the pods of a run. With `bare`, a word that is just
     the name of a compose file's service counts as well.
@@ -62,7 +62,7 @@ def staying(
 
 
 def _composed(workload: Workload) -> Iterator[re.Pattern[str]]:
-    """Names of pods that a shell or the kubelet puts together: $JOB-worker-0, ${JOB}-node-0-0."""
+    """Yield patterns of pods' names that a shell or the kubelet puts together: ${JOB}-node-0-0."""
     roles = "|".join(
         re.escape(role) for role in {group.role for group in workload.pods.groups} if role
     )
@@ -85,7 +85,7 @@ def _called(service: str) -> re.Pattern[str]:
 
 
 def in_configs(others: Sequence[SourceObject], workload: Workload) -> Iterator[NotImported]:
-    """Names of pods in ConfigMaps that variables have their values from: these stay as they are."""
+    """Yield names of pods in ConfigMaps that variables are set from: these stay as they are."""
     names, pod = Names.of(workload), workload.training[0]
     for part in others:
         if Manifest(body=part.body).group_kind != CONFIGMAP:

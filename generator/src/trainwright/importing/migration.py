@@ -34,14 +34,14 @@ class Migration:
 
 
 def successors() -> dict[str, Target]:
-    """The target to which the jobs of each kind can be moved."""
+    """Return the target to which the jobs of each kind can be moved."""
     return {kind: target for target in TARGETS.values() for kind in target.succeeds}
 
 
 def migrate(place: ImportContext, file: JobFile, to: str) -> Migration | None:
     """Return the job on the target `to`; None if `to` is not the successor of the job's own target.
 
-    Raises ImportingError when the environment does not have the successor.
+    Raise ImportingError if the environment does not have the successor.
     """
     before = place.tree.read(file.path)
     try:
@@ -86,7 +86,7 @@ def _only_size(spec: Data) -> int | None:
 
 
 def _fixed(file: JobFile, raw: bytes, size: int) -> bytes:
-    """The spec with a number of nodes in place of its range, which may be inherited."""
+    """Return the spec with a number of nodes in place of its range, which may be inherited."""
     without = editing.drop(file.path, raw, "/elastic")
     return editing.put(file.path, without, "/nodes", size)
 

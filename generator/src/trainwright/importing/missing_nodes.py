@@ -41,7 +41,7 @@ def missing_nodes(source: Source, run: NormalForm) -> Iterator[NotImported]:
 
 
 def _nodes_of_old_launcher(source: Source) -> int:
-    """Return the nodes that torch.distributed.launch waits for; 0 if it is not the launcher."""
+    """Return the nodes that torch.distributed.launch waits for; 0 for any other launcher."""
     words = " ".join(source.pod().command)
     nodes = _NNODES.search(words) if "torch.distributed.launch" in words else None
     return int(nodes[1]) if nodes else 0

@@ -28,7 +28,7 @@ def selects(body: Mapping[str, Data], pod: Pod, name: str) -> bool:
 
 
 def scraped(body: Mapping[str, Data], pods: Sequence[Pod]) -> tuple[str, ...]:
-    """Return the ports by number, or by name where the number is not the same in all pods."""
+    """Return the ports by number, or by name if the number is not the same in all pods."""
     ports = [{port.name: str(port.number) for port in pod.ports} for pod in pods]
     scraped_ports = []
     for endpoint in _endpoints(body):

@@ -78,7 +78,7 @@ class Names:
 
     @cached_property
     def _of_job(self) -> str:
-        """The same up to the number of their Job, "llm-trainer-"; empty where they have none."""
+        """The same up to the number of their Job, "llm-trainer-", or "" if they have none."""
         above = self._begun.removesuffix("0-")
         return above if above != self._begun and "-" in above.removesuffix("-") else ""
 
@@ -142,7 +142,7 @@ def references(numbered: str) -> Mapping[int, str]:
 
 
 def referring(text: str, names: Names, numbered: str = "") -> str:
-    """A text of a spec that refers to the pod with rank 0 instead of naming it."""
+    """Return a text of a spec that refers to the pod with rank 0 instead of naming it."""
     by_number = references(numbered)
     return names.replaced(text, lambda number: by_number.get(number, ""))
 
@@ -151,7 +151,7 @@ def referring(text: str, names: Names, numbered: str = "") -> str:
 
 
 def anonymous(pod: form.Pod, names: Names) -> form.Pod:
-    """A pod whose texts name pods by their numbers, which are the same in every run."""
+    """Return a pod whose texts name pods by their numbers, which are the same in every run."""
 
     def plain(text: str) -> str:
         others = {number: f"({name})" for name, number in _OTHERS.items()}

@@ -70,7 +70,7 @@ def _metadata(metadata: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def _own(data: Data) -> Data:
-    """Data without the empty timestamps that templates of pods are printed with."""
+    """Return data without the empty timestamps that templates of pods are printed with."""
     if isinstance(data, Mapping):
         return {
             key: _own(value)
@@ -81,7 +81,7 @@ def _own(data: Data) -> Data:
 
 
 def _without_selector(manifest: dict[str, Data]) -> dict[str, Data]:
-    """A Job without the selector and labels that its API server makes up for each anew."""
+    """Return a Job without the selector and labels that its API server generates for each."""
     for pointer in (
         Pointer("/spec/selector"),
         *(Pointer.of("spec", "template", "metadata", "labels", name) for name in OF_JOBS),

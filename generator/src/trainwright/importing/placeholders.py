@@ -20,7 +20,7 @@ _OF_PROGRAMS = frozenset({"command", "args", "env", "data", "lifecycle"})
 
 
 def filled(part: SourceObject, values: Mapping[str, str]) -> SourceObject:
-    """Return the object with its placeholders replaced by values of that name, where there are."""
+    """Return the object with its placeholders replaced by the values of that name, if any."""
     return replace(part, body=_filled(part.body, values)) if values else part
 
 

@@ -17,7 +17,7 @@ from trainwright.objects.pods.pod import Workload
 
 
 def source_of(kind: Kind, part: SourceObject, others: Sequence[SourceObject], name: str) -> Source:
-    """The workload with everything that belongs to it."""
+    """Return the workload with everything that belongs to it."""
     reading = kind.reader.read(part, others)
     return Source(
         kind=kind.kind,
@@ -32,17 +32,17 @@ def source_of(kind: Kind, part: SourceObject, others: Sequence[SourceObject], na
 
 
 def with_entrypoint(source: Source, words: tuple[str, ...]) -> Source:
-    """Return the workload with its image's own command filled in where it has no command."""
+    """Return the workload with its image's own command filled in if it has no command."""
     return _filled(source, TARGETS[source.target].of.reader.entrypoint, list(words))
 
 
 def with_image(source: Source, image: str) -> Source:
-    """Return the workload with an image filled in where it has none, or only a placeholder."""
+    """Return the workload with an image filled in if it has none, or only a placeholder."""
     return _filled(source, "image", image)
 
 
 def _filled(source: Source, field: str, value: Data) -> Source:
-    """The workload with a field of the container that trains, where it has no value there."""
+    """Return the workload with a field of the training container filled in if it has no value."""
     parts = []
     for part in source.parts:
         body = copy.deepcopy(dict(part.body))
@@ -81,7 +81,7 @@ def with_beside(source: Source, others: Sequence[SourceObject]) -> Source:
 
 
 def _at_its_largest(source: Source) -> Workload:
-    """The pods that there may be, of an elastic workload all that join."""
+    """Return the pods that there may be, of an elastic workload all that join."""
     workload = source.workload()
     if workload.sizes is None:
         return workload
@@ -89,7 +89,7 @@ def _at_its_largest(source: Source) -> Workload:
 
 
 def _containers(body: Data, name: str) -> Iterator[dict[str, Data]]:
-    """Yield each pod template's training container, or what stands for it: trainer, services."""
+    """Yield each pod template's training container, or its equivalent: a trainer or a service."""
     if isinstance(body, list):
         for item in body:
             yield from _containers(item, name)

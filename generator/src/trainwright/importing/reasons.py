@@ -1,4 +1,4 @@
-"""Why a value is left behind, in words that say what to do."""
+"""Why a value is left behind, in words that include the remedy."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ class Reasons:
             yield Reason("", why, Loss.BEHAVIOUR)
 
     def _restarts(self, changed: tuple[Pointer, ...]) -> Iterator[Reason]:
-        """Restarts that went on for ever have a limit in a spec."""
+        """Yield a reason if only restarts differ: those without a limit have one in a spec."""
         limits = {
             value_at(self.rendered, path) for path in changed if path.endswith("/restart/limit")
         }
@@ -273,7 +273,7 @@ class Reasons:
             yield Reason("", why, Loss.COSMETIC)
 
     def _severity(self, changed: tuple[Pointer, ...]) -> Loss:
-        """Return how severe it is that these parts of the normal form came out differently."""
+        """Return the severity of these parts of the normal form being rendered differently."""
         if changed and all(map(self._meets, changed)):
             return Loss.COSMETIC
         needed = any(NEEDED.match(in_group(path)) and not self._found(path) for path in changed)
@@ -290,7 +290,7 @@ class Reasons:
         return path.endswith(_FOLDER) and value_at(self.rendered, program) == "image"
 
     def _meets(self, path: Pointer) -> bool:
-        """Whether a path is where processes meet, which wherever it was is the same for them."""
+        """Whether a path is where processes meet: rank 0 is the same for them at any address."""
         return in_group(path).matches(_MEETS) and value_at(self.rendered, path) == "rank 0"
 
     def _is_of_config(self, account: Account) -> bool:
@@ -410,7 +410,7 @@ def _name(body: Mapping[str, Data], at: Pointer) -> str:
 
 
 def _branches(left: Mapping[Pointer, Reason], everything: list[Pointer]) -> Iterator[Pointer]:
-    """The highest pointers below which all values are left for one reason, in order."""
+    """Yield the highest pointers below which all values are left for one reason, in order."""
     kept: list[Pointer] = []
     for pointer in left:
         if any(pointer.within(above) for above in kept):

@@ -11,7 +11,7 @@ from trainwright.objects.pods.pod import Pod, Workload
 
 
 def referring(text: str, workload: Workload) -> str:
-    """A text of a spec that refers to the pods of roles instead of naming them."""
+    """Return a text of a spec that refers to the pods of roles instead of naming them."""
     for role in workload.serving:
         for pattern, reference in _references(role, workload.of_role(role)):
             text = pattern.sub(reference, text)
@@ -35,7 +35,7 @@ def staying(text: str, workload: Workload, *, bare: bool) -> str:
 
 
 def port_of(pod: Pod) -> int | None:
-    """Where a pod of a role listens: at the port of its probe, else at the first that it has."""
+    """Return the port at which a pod of a role listens: its probe's, else its first, or None."""
     probe = pod.rest.get("container", {}).get("readinessProbe") or {}
     probe_port = (probe.get("httpGet") or probe.get("tcpSocket") or {}).get("port")
     named = {port.name: port.number for port in pod.ports}
@@ -60,5 +60,5 @@ def _references(role: str, pods: Pods) -> Iterator[tuple[re.Pattern[str], str]]:
 
 
 def _host(pod: Pod) -> str:
-    """A pattern of any name of a pod."""
+    """Return a pattern of any name of a pod."""
     return f"(?:{'|'.join(map(called, (pod.hostname, *pod.aliases)))})"

@@ -42,7 +42,7 @@ class Services:
 
 
 def find(others: Sequence[SourceObject], name: Manifest, workload: Workload) -> Services:
-    """The Services among other objects that lead to the pods of a workload at its largest."""
+    """Return the Services among other objects that lead to pods of a workload at its largest."""
     services = [Manifest(body=other.body) for other in others]
     services = [s for s in services if s.group_kind == SERVICE and _is_near(s, name)]
     led = {s.name: [p.name for p in workload.pods if _leads(s, p)] for s in services}
@@ -96,7 +96,7 @@ def _is_plain(service: Manifest, pod: Pod) -> bool:
 
 
 def with_hosts(part: SourceObject, services: Services, namespace: str) -> SourceObject:
-    """An object that names pods by their host names instead of by a Service's."""
+    """Return an object that names pods by their host names instead of by a Service's."""
     patterns = [(_naming(s, namespace), host) for s, host in services.hosts.items() if "-" in s]
     body: Data = part.body
     for pointer, value in scalars(part.body) if patterns else ():
@@ -111,7 +111,7 @@ def with_hosts(part: SourceObject, services: Services, namespace: str) -> Source
 
 
 def _naming(name: str, namespace: str) -> re.Pattern[str]:
-    """A Service's name where it can only be that of a host: no part of a path or of a file's name.
+    """Return a pattern of a Service's name as a host, and not as part of a path or file name.
 
     A name without a hyphen may be any word, as `train` is, and is replaced nowhere.
     """

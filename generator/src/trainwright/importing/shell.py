@@ -1,8 +1,8 @@
-"""What a shell script starts, found without running it: tree-sitter parses it, and nothing is run.
+"""What a shell script starts, by tree-sitter's parse alone: nothing is run.
 
-Variables have the values that the script itself assigns, in order. A variable that it never assigns
-is empty in tests and defaults, as if nothing exported it. What only the running script can know
-stays as it is written, with its dollar sign.
+Variables have the values that the script itself assigns, in order. A variable that it never
+assigns is empty in tests and defaults, as if nothing exported it. What only the running script
+can know stays as it is written, with its dollar sign.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ class _Script:
                 yield name, f"${name}"
 
     def _destination(self, node: Node) -> str:
-        """The file that a command writes its output to."""
+        """Return the file that a command writes its output to, or ""."""
         parent = node.parent
         beside = parent.named_children if parent and parent.type == "redirected_statement" else []
         for child in (inner for outer in (node, *beside) for inner in (outer, *outer.children)):
@@ -326,7 +326,7 @@ class _Script:
         return [text]
 
     def _several(self, node: Node) -> tuple[str, ...] | None:
-        """The items of an array where all of them are named: "${ARGS[@]}"; None elsewhere."""
+        """Return the items of an array where all of them are named, "${ARGS[@]}", else None."""
         inner = node.named_children[0] if node.type == "string" and _is_alone(node) else node
         if _text(inner) in _ARGUMENTS:
             return self._arguments or ()
@@ -338,7 +338,7 @@ class _Script:
         return items if isinstance(items, tuple) else None
 
     def _string(self, node: Node) -> str:
-        """The text of a node, with everything in it expanded that is known."""
+        """Return the text of a node, with everything in it expanded that is known."""
         text = _text(node)
         if node.type in ("raw_string", "ansi_c_string"):
             return text[text.index("'") + 1 : -1]
@@ -397,7 +397,7 @@ class _Script:
         return self._variable(node, name)
 
     def _length(self, node: Node) -> str:
-        """The number of items of an array: `${#nodes[@]}`."""
+        """Return the number of items of an array: `${#nodes[@]}`."""
         match = re.fullmatch(r"\$\{#(\w+)\[[@*]\]\}", _text(node))
         value = self._variables.get(match[1]) if match else None
         return str(len(value)) if isinstance(value, tuple) else _text(node)
@@ -423,7 +423,7 @@ class _Script:
         return _text(node) if value is None else value
 
     def _commands_in(self, node: Node) -> list[tuple[str, ...]]:
-        """The commands of a substitution, which changes no variables outside of it."""
+        """Return the commands of a substitution, which changes no variables outside of it."""
         called: list[tuple[str, ...]] = []
         for child in node.named_children:
             inner = _Script(dict(self._variables), self._substitute)
@@ -464,7 +464,7 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def number(text: str) -> str | None:
-    """Evaluate whole numbers that are added, multiplied or divided; None for anything else."""
+    """Return the value of whole numbers that are added, multiplied or divided, else None."""
     try:
         return str(_evaluated(ast.parse(text.strip().replace("/", "//")[:200], mode="eval").body))
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
@@ -491,7 +491,7 @@ def _joined(value: Value) -> str:
 
 
 def _braced(text: str) -> str:
-    """The script with braces around variables within a word, which the parser needs."""
+    """Return the script with braces around variables within a word, which the parser needs."""
     return _UNBRACED.sub(lambda match: match[1] or f"${{{match[2]}}}", text)
 
 

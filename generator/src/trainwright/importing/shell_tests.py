@@ -1,4 +1,4 @@
-"""Tests in shell scripts, such as `[ -z "$X" ]`: whether they hold, where their words are known."""
+"""Tests in shell scripts, such as `[ -z "$X" ]`: whether they hold, if their words are known."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NUMBERS: dict[str, Callable[[int, int], bool]] = {
 
 
 def holds(node: Node, expand: Expand) -> bool | None:
-    """Return whether a test holds, or None where that is not known."""
+    """Return whether a test holds, or None if that is not known."""
     if node.type in ("test_command", "parenthesized_expression"):
         inside = node.named_children
         return holds(inside[0], expand) if len(inside) == 1 else None

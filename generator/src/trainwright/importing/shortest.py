@@ -76,7 +76,7 @@ def _halved(
     paths: Sequence[_Path],
     is_same: Callable[[Mapping[str, Data]], bool],
 ) -> dict[str, Data]:
-    """The spec without as many of the keys as can go, tried together first."""
+    """Return the spec without as many of the keys as can go, tried together first."""
     shorter = spec
     for path in paths:
         shorter = _without(shorter, path) or shorter

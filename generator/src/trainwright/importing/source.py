@@ -21,7 +21,7 @@ from trainwright.objects.pods.pod import Pod, Workload
 
 
 def _without_nulls(data: Data) -> Data:
-    """Data without nulls, which the API server takes for absent."""
+    """Return data without nulls, which the API server takes for absent."""
     if isinstance(data, Mapping):
         return {key: _without_nulls(value) for key, value in data.items() if value is not None}
     return [_without_nulls(item) for item in data] if isinstance(data, list) else data
@@ -32,7 +32,7 @@ class Source:
     """One workload to import.
 
     `kind` is what people call it, `target` the target of the same kind. `parts` are the object
-    itself and whatever its operator reads with it. `left` is what could not be imported already
+    itself and all that its operator reads with it. `left` is what could not be imported already
     while reading; `assumed` are objects of the cluster that were not given.
     """
 
@@ -61,9 +61,9 @@ class Source:
         return (*(Manifest(body=part.body) for part in self.parts), *self.assumed)
 
     def run(self, *, sampled: bool = False) -> NormalForm:
-        """The normal form of it, or of a sample of its pods.
+        """Return its normal form, or that of a sample of its pods.
 
-        Raises ImportingError when nothing can be made of it.
+        Raise ImportingError if it has none.
         """
         title = f"{self.place}: {self.title}"
         _refuse_millions(self.manifests(), title)
@@ -73,8 +73,7 @@ class Source:
     def check(self, kubernetes: str) -> None:
         """Raise ImportingError for a value that violates the schema of its object's kind.
 
-        Fields that are missing or unknown are no reason to refuse what has run somewhere. Raises
-        ImportingError.
+        Fields that are missing or unknown are no reason to refuse what has run somewhere.
         """
         for part in self.parts:
             manifest = Manifest(body=part.body)
@@ -88,13 +87,16 @@ class Source:
                     raise ImportingError(f"{place}: {violation.message}. {violation.remedy}")
 
     def workload(self) -> Workload:
-        """The pods that the operator makes of it. Raises ImportingError for millions of them."""
+        """Return the pods that the operator makes of it.
+
+        Raise ImportingError for millions of them.
+        """
         manifests = self.manifests()
         _refuse_millions(manifests, self.title)
         return operators.workload(manifests)
 
     def serving(self) -> tuple[Pod, ...]:
-        """The first pod of each role."""
+        """Return the first pod of each role."""
         workload = self.workload()
         return tuple(workload.of_role(role)[0] for role in workload.serving)
 
@@ -119,7 +121,7 @@ _MOST_PODS = 10_000
 
 
 def _refuse_millions(manifests: tuple[Manifest, ...], title: str) -> None:
-    """No run has so many pods, and a typing error is not worth building them."""
+    """Raise ImportingError for more pods than any run has: a typing error is not worth building."""
     for manifest in manifests:
         _refuse_many(manifest.body, title)
 
@@ -136,6 +138,6 @@ def _refuse_many(data: Data, title: str) -> None:
 
 
 def read(manifests: tuple[Manifest, ...], workload: Workload, *, sampled: bool) -> NormalForm:
-    """The normal form of a workload and its objects, which may be malformed in any way."""
+    """Return the normal form of a workload and its objects, which may be malformed in any way."""
     run = form.of_workload(workload, manifests, sampled=sampled)
     return companions.in_spec_terms(run, workload, manifests)

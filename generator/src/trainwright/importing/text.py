@@ -21,7 +21,7 @@ _COLOURS = {Loss.COSMETIC: "cyan", Loss.BEHAVIOUR: "yellow", Loss.CANNOT_RUN: "r
 
 
 def spec(imported: Imported) -> str:
-    """The text of the job file."""
+    """Return the text of the job file."""
     return _SCHEMA + yamlio.dump(dict(imported.spec), blocks=True, flows=True)
 
 

@@ -34,7 +34,7 @@ from trainwright.specs.merge import Layer, Layered, stack
 
 @dataclass(slots=True)
 class _Trial:
-    """Manifests that are rendered, and the run that they are, as far as it is needed."""
+    """Rendered manifests, and the run that they are, as far as it is needed."""
 
     manifests: tuple[Manifest, ...]
     runs: dict[bool, NormalForm] = field(default_factory=dict)  # whether of a sample
@@ -58,7 +58,7 @@ class ImportContext:
 
     @cached_property
     def environment(self) -> Environment:
-        """The environment itself. Raises SelectionError or SourceError where it is not usable."""
+        """The environment itself. Raise SelectionError or SourceError if it is not usable."""
         return self.workspace.environment(self.name)
 
     @cached_property
@@ -75,14 +75,14 @@ class ImportContext:
         return stack((*self._layers, *layers.of_pool(self._layers, pool))).data
 
     def written(self, file: JobFile, raw: bytes) -> Layered:
-        """A job as it would be merged if its file had these bytes.
+        """Return a job as it would be merged if its file had these bytes.
 
-        Raises SourceError when it cannot be.
+        Raise SourceError if it cannot be.
         """
         return Workspace(Edited(self.tree, {file.path: raw})).spec(file)
 
     def layered(self, spec: Mapping[str, Data]) -> Layered:
-        """A spec with all that it inherits, as if it had been read from its file."""
+        """Return a spec with all that it inherits, as if it had been read from its file."""
         path = JobFile(self.name, spec["name"]).path
         document = Document(path, yamlio.plain(spec), places={}, keys={})
         return layers.stacked(self._layers, layers.of_job([document]))
@@ -98,8 +98,7 @@ class ImportContext:
     def run(self, spec: Mapping[str, Data], *, sampled: bool = False) -> NormalForm | Unsupported:
         """Return the normal form of what a spec renders to, or the first reason why it cannot be.
 
-        If `sampled`, only a sample of the pods is in it, where that is enough.
-
+        If `sampled`, only a sample of the pods is in it, if that is enough.
         Rules are not checked: an imported workload may be as careless as it was.
         """
         return self.rendered(JobFile(self.name, spec["name"]), self.layered(spec), sampled=sampled)
@@ -107,7 +106,7 @@ class ImportContext:
     def rendered(
         self, file: JobFile, layered: Layered, *, sampled: bool = False
     ) -> NormalForm | Unsupported:
-        """The same of a spec that is merged already."""
+        """Return what `run` does, for a spec that is merged already."""
         broken = load.job_violations(layered, str(file))
         job = broken or resolve.job(layered, self.environment, file.path)
         if not isinstance(job, Job):

@@ -45,7 +45,7 @@ KINDS = frozenset({*_ARGO, *_TEKTON})
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What starts training in a workflow: where, as part of what, and what is to be taken out."""
+    """What starts training in a workflow: where, as part of what, and what to take out."""
 
     at: Pointer
     title: str
@@ -97,7 +97,7 @@ def _of_tekton(body: Mapping[str, Data]) -> Iterator[_Step]:
 
 
 def _steps(data: Data, at: Pointer) -> Iterator[tuple[Pointer, Mapping[str, Data]]]:
-    """Yield the steps of a task, wherever in a pipeline it is written."""
+    """Yield the steps of a task, in any part of a pipeline."""
     if isinstance(data, Mapping):
         for key, value in data.items():
             if key == "steps":

@@ -22,7 +22,7 @@ _POD = re.compile(r"^(/roles/[^/]+)?/pods/\d+/")  # of those that train, or of a
 class Difference:
     """One value that differs. `path` has `*` for the number of a pod if all pods differ alike.
 
-    None stands for a value that is absent.
+    None is a value that is absent.
     """
 
     path: Pointer
@@ -51,24 +51,28 @@ def _shown(path: Pointer, value: Data) -> str:
 def differences(
     left: NormalForm, right: NormalForm, without: frozenset[Pointer] = frozenset()
 ) -> tuple[Difference, ...]:
-    """Where two runs differ, sorted by path; empty when they are the same training.
+    """Return where two runs differ, sorted by path; () if they are the same training.
 
     Paths in `without` are left out, by the numbers of their pods.
     """
-    differing = [one for one in _differing(left, right, Pointer()) if one.path not in without]
-    differing.sort(key=lambda one: one.path)
+    differing = [
+        difference
+        for difference in _differing(left, right, Pointer())
+        if difference.path not in without
+    ]
+    differing.sort(key=lambda difference: difference.path)
     return tuple(_together(differing, _sizes(left, right)))
 
 
 def _sizes(*runs: NormalForm) -> Mapping[str | None, int]:
-    """How many pods there are that train, and of each role."""
-    found: dict[str | None, int] = {}
+    """Return how many pods train, and how many each role has."""
+    sizes: dict[str | None, int] = {}
     for run in runs:
-        found[None] = max(found.get(None, 0), len(run.pods))
+        sizes[None] = max(sizes.get(None, 0), len(run.pods))
         for name, role in run.roles.items():
             group = str(Pointer.of("roles", name))
-            found[group] = max(found.get(group, 0), len(role.pods))
-    return found
+            sizes[group] = max(sizes.get(group, 0), len(role.pods))
+    return sizes
 
 
 def _together(differing: list[Difference], pods: Mapping[str | None, int]) -> Iterator[Difference]:
@@ -148,8 +152,8 @@ def is_same_run(before: NormalForm, after: NormalForm) -> bool:
 
 
 def changed(before: NormalForm, after: NormalForm) -> list[Pointer]:
-    """The positions at which `values` of two forms differ, in order."""
-    return sorted(one.path for one in _differing(before, after, Pointer()))
+    """Return the positions at which `values` of two forms differ, in order."""
+    return sorted(difference.path for difference in _differing(before, after, Pointer()))
 
 
 # Where two objects differ, by their identities: pods of one template share what is not their own.

@@ -50,7 +50,7 @@ def places(name: str) -> bool:
 def environment(pod: Pod) -> tuple[dict[str, str], dict[str, EnvVar]]:
     """Return the variables that the job itself sets: those with known values, then the others.
 
-    The pod's own name is none of the job's, even where its operator chooses it.
+    The pod's own name is none of the job's, even if its operator chooses it.
     """
     unresolved = {v.name: v for v in (*pod.unresolved, *_own_names(pod))}
     # A reference to one of those works only in a variable after it, as in `resolve`.
@@ -67,7 +67,7 @@ _OWN_NAME = "metadata.name"
 
 
 def _own_names(pod: Pod) -> Iterator[EnvVar]:
-    """The variables that have the name of their pod, by the field that they take it from."""
+    """Yield the variables that have the name of their pod, by the field that they take it from."""
     last = {variable.name: variable for variable in pod.declared}
     for variable in last.values():
         if dig(variable.origin, "fieldRef", "fieldPath") == _OWN_NAME:
@@ -80,13 +80,13 @@ def is_secret(variable: EnvVar) -> bool:
 
 
 def image(written: str) -> str:
-    """The image with the tag that registries give by default."""
+    """Return the image with the tag that registries give by default."""
     named = ":" in written.rpartition("/")[2] or "@" in written
     return written if named or not written else f"{written}:latest"
 
 
 def pull_policy(written: str, of: str) -> str:
-    """The policy, with the API server's default for an image."""
+    """Return the policy, or the API server's default for an image."""
     moving = image(of).endswith(":latest")
     return written or ("Always" if moving else "IfNotPresent")
 
@@ -98,7 +98,7 @@ def amount(written: Data) -> str:
 
 
 def resources(written: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    """Requests, which limits fill in, and limits."""
+    """Return requests, which limits fill in, and limits."""
     limits = written.get("limits", {})
     both = {"requests": {**limits, **written.get("requests", {})}, "limits": limits}
     return {
@@ -123,7 +123,7 @@ def mounts(pod: Pod, configs: Configs) -> Iterator[tuple[str, dict[str, Data], M
 
 
 def _joined(mount: Mount) -> Mount:
-    """A folder of a host path is itself a host path."""
+    """Return a mount without the sub-path of a host path, which is a host path by itself."""
     if "hostPath" not in mount.source:
         return mount
     return replace(mount, sub_path="")
@@ -134,7 +134,7 @@ _OF_THE_POD = frozenset({"csi", "emptyDir", "ephemeral"})
 
 
 def kept(pod: Pod) -> tuple[str, ...]:
-    """Where volumes on a disk are mounted that live as long as the pod."""
+    """Return where volumes on a disk are mounted that live as long as the pod."""
     return tuple(
         sorted(
             normal(mount.path)
@@ -167,7 +167,7 @@ def _source(mount: Mount) -> dict[str, Data]:
 
 
 def source_of(written: Mapping[str, Data], sub_path: str) -> dict[str, Data]:
-    """A volume's source, with sizes in bytes."""
+    """Return a volume's source, with sizes in bytes."""
     kind = next(iter(written), "")
     source = mapping(written.get(kind))
     if kind == "hostPath":
@@ -185,13 +185,13 @@ def _usual(kind: str, key: str, value: Data) -> bool:
 
 
 def files(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
-    """The files of configs that are among the manifests, by path: their text, or else a digest."""
+    """Yield the files of configs among the manifests, by path: their text, or else a digest."""
     for path, content, _ in _mounted(pod, configs):
         yield path, file_digest(content) if isinstance(content, bytes) else content
 
 
 def contents(pod: Pod, configs: Configs) -> Iterator[tuple[str, str | bytes]]:
-    """The files of configs among the manifests, by path: their text, or else their bytes."""
+    """Return the files of configs among the manifests, by path: their text, or else their bytes."""
     return ((path, content) for path, content, _ in _mounted(pod, configs))
 
 
@@ -206,7 +206,7 @@ _MODE = 0o644  # https://kubernetes.io/docs/reference/kubernetes-api/config-and-
 
 
 def _mounted(pod: Pod, configs: Configs) -> Iterator[tuple[str, str | bytes, Data]]:
-    """Each file of the configs by path, with its permissions as they are written."""
+    """Yield each file of the configs by path, with its permissions as they are written."""
     for mount in pod.mounts:
         data = configs.get(mount.config, {})
         source = mapping(mount.source.get("configMap"))
@@ -257,7 +257,7 @@ def rest(pod: Pod) -> dict[str, dict[str, Data]]:
 
 
 def _numbered(probe: Data, numbers: Mapping[str, int]) -> Data:
-    """A probe with the number of the port that it calls by a name."""
+    """Return a probe with the number of the port that it calls by a name."""
     if not isinstance(probe, Mapping):
         return probe
     named = {
@@ -293,7 +293,7 @@ def _probe(written: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def ports(pod: Pod) -> tuple[int, ...]:
-    """Numbers of the ports that are not the rendezvous'."""
+    """Return the numbers of the ports that are not the rendezvous'."""
     env, options = dict(pod.env), command.parse(pod.argv).options
     names = ("MASTER_PORT", "PET_MASTER_PORT", "TRAINWRIGHT_MASTER_PORT")
     endpoint = (options.get("rdzv-endpoint") or env.get("PET_RDZV_ENDPOINT", "")).rpartition(":")[2]

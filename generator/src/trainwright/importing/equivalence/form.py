@@ -1,4 +1,4 @@
-"""The normal form of a run: what its manifests amount to, whatever kind of workload they are.
+"""The normal form of a run: what its manifests have in common with other kinds of workloads.
 
 It is computed from the objects alone, through `operators`. Two runs with the same normal form
 train the same: as many processes with the same ranks, which start the same program with the same
@@ -56,7 +56,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """One pod, under whatever name its operator gives it. The first pod is the one with rank 0.
+    """One pod, without the name that its operator gives it. The first pod is the one with rank 0.
 
     `secrets` and `fields` are variables whose values only the cluster has, with their sources.
     `files` are those whose text is in the manifests, `modes` their permissions. `resources` are
@@ -105,7 +105,7 @@ class NormalForm:
     """A whole run. Of an elastic one only the first pod is known: the others come and go.
 
     `pods` are those that train together; `roles`, by name, those that serve them and end with them.
-    `success` says which pods have to succeed. `labels` and `annotations` are those of the object.
+    `success` is which pods have to succeed. `labels` and `annotations` are those of the object.
     `beside` are the objects that accompany the run, by kind and name; `own` are settings that
     only one operator has.
     """
@@ -144,10 +144,10 @@ _MEMBERSHIP = frozenset(
 def normal_form(
     manifests: tuple[Manifest, ...], name: str = "", *, sampled: bool = False
 ) -> NormalForm:
-    """The normal form of a workload and of what belongs to it, or of a sample of its pods.
+    """Return the normal form of a workload and of what belongs to it, or of a sample of its pods.
 
     `name` is a unique name, such as a rendered run's: "run" replaces it wherever a text contains
-    it. Raises ManifestError if no operator makes pods from the workload.
+    it. Raise ManifestError if no operator makes pods from the workload.
     """
     if name:
         manifests = tuple(
@@ -216,7 +216,7 @@ def _by_roles(workload: Workload) -> Workload:
 
 
 def called(name: str) -> str:
-    """A pattern of a pod's name in a text, with the domain of the cluster or without.
+    """Return a pattern of a pod's name in a text, with the domain of the cluster or without.
 
     A name without a domain may be any word, and is a host in an address only.
     """
@@ -227,10 +227,12 @@ def called(name: str) -> str:
 
 
 def _role(workload: Workload, name: str, configs: Configs) -> Role:
-    """A role, each of whose pods serves by itself."""
+    """Return a role, each of whose pods serves by itself."""
     pods = workload.of_role(name)
     alone = ((pod, Pods.of((pod,))) for pod in pods)
-    places = [programs.processes(it, (pod,), elastic=False).get(pod.name, ()) for pod, it in alone]
+    places = [
+        programs.processes(group, (pod,), elastic=False).get(pod.name, ()) for pod, group in alone
+    ]
     return Role(
         nodes=len(pods),
         awaited=workload.serving[name],
@@ -244,7 +246,7 @@ def every(workload: Workload) -> tuple[int, ...]:
 
 
 def sample(workload: Workload) -> tuple[int, ...]:
-    """Return the numbers of pods that stand for all: those of a role differ only in number."""
+    """Return the numbers of pods that represent all: those of a role differ only in number."""
     numbers = every(workload)
     groups = workload.training.groups
     others = {group.role for group in groups[len(groups[0].names) == 1 :]}

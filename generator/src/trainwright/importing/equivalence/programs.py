@@ -79,7 +79,7 @@ _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def program(pod: Pod) -> Program:
-    """What the pod's command starts."""
+    """Return what the pod's command starts."""
     argv, env = pod.resolved
     command = commands.parse(argv)
     always = bool(env.get(_UNBUFFERED))
@@ -108,7 +108,7 @@ _ON_PATH = re.compile(r"(?:/usr(?:/local)?)?/s?bin/[^/]+|[^/]+")
 
 
 def _installed(word: str) -> tuple[str, ...]:
-    """Return the launcher if its folder says which of several installations it belongs to."""
+    """Return the launcher if its folder identifies one of several installations, else ()."""
     return () if _ON_PATH.fullmatch(word) else (word,)
 
 
@@ -130,7 +130,7 @@ def processes(
 ) -> dict[str, tuple[Process, ...]]:
     """Return the rank, world size and address of each process of the `shown` pods, by pod name.
 
-    They are as a launcher will find them; of an elastic training all that is known is where.
+    They are as a launcher will set them; of an elastic training only the address is known.
     """
     by_pod: dict[str, tuple[Process, ...]] = {}
     addresses = {pod.name: _address(pod, pods) for pod in shown}

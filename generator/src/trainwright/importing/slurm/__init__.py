@@ -40,7 +40,7 @@ def is_script(raw: bytes) -> bool:
 def read(file: str, text: str, values: Mapping[str, str] | None = None) -> Source:
     """Return the one training step that a script starts; `values` are of variables that it lacks.
 
-    Raises ImportingError.
+    Raise ImportingError if there is none, or more than one.
     """
     if several := _SEVERAL.search(text):
         at = Location(file, text.count("\n", 0, several.start()) + 1)

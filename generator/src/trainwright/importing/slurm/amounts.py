@@ -32,7 +32,7 @@ class NodeAmounts:
 
     @classmethod
     def of(cls, given: Mapping[str, Data], place: Location) -> NodeAmounts:
-        """Return the amounts that options ask for. Raises ImportingError for an invalid number."""
+        """Return the amounts that options request. Raise ImportingError for an invalid number."""
 
         def number(name: str, otherwise: int = 0) -> int:
             return _whole(given, name, otherwise, place)
@@ -111,7 +111,7 @@ def _memory(given: Mapping[str, Data], *, cpus: int, gpus: int) -> str:
 
 
 def narrowed(amounts: NodeAmounts, given: Mapping[str, Data], place: Location) -> NodeAmounts:
-    """The amounts of a step that asks for fewer than its script."""
+    """Return the amounts of a step that requests fewer than its script."""
     nodes = _whole(given, "--nodes", amounts.nodes, place)
     tasks = _whole(given, "--ntasks-per-node", 0, place)
     total = _whole(given, "--ntasks", 0, place)

@@ -187,7 +187,7 @@ def unknown(place: Location, texts: Sequence[str]) -> Iterator[NotImported]:
 
 
 def launched_otherwise(step: Step, amounts: NodeAmounts, place: Location) -> Iterator[NotImported]:
-    """Yield srun's tasks where they are no processes of the run, and nodes that start nothing."""
+    """Yield srun's tasks that are no processes of the run, and nodes that start nothing."""
     name = PurePosixPath(step.words[0]).name
     if amounts.tasks > 1 and (is_launcher(step.words) or not PYTHON.fullmatch(step.words[0])):
         of_launcher = is_launcher(step.words)
@@ -218,7 +218,10 @@ _MOST_PROCESSES = 16  # of a node, that have a GPU each
 def gpus_of_launcher(
     command: Sequence[str], amounts: NodeAmounts, given: Mapping[str, Data], place: Location
 ) -> tuple[NodeAmounts, tuple[NotImported, ...]]:
-    """GPUs by the processes of a node, where no option has any, as with `--exclusive`."""
+    """Return the amounts with GPUs by the processes of a node, if no option has any GPUs.
+
+    That is so with `--exclusive`. The assumption is returned as well.
+    """
     names = [PurePosixPath(word).name for word in command]
     at = next((i for i, name in enumerate(names) if name in LAUNCHERS), 0)
     launch = launched.parse(tuple(command[at:]))
@@ -243,7 +246,7 @@ def gpus_of_launcher(
 def started_elsewhere(
     given: Mapping[str, Data], step: Step, place: Location
 ) -> Iterator[NotImported]:
-    """The folder that sbatch is called in, which programs and files are relative to."""
+    """Yield a program in the folder that sbatch is called in, to which its path is relative."""
     has_folder = given.get("--container-image") or given.get("--container-workdir")
     relative = [word for word in step.words if _RELATIVE.fullmatch(word)]
     if relative and not has_folder:

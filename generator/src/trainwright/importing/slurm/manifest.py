@@ -18,7 +18,7 @@ TARGET = "job"
 
 
 def folder(given: Mapping[str, Data], commands: Sequence[ShellCommand], step: Step) -> str:
-    """The folder that the program starts in."""
+    """Return the folder that the program starts in, or "" if it is unknown."""
     before = [*commands[: commands.index(step.command)], *step.inside]
     changed = [c.words[1] for c in before if c.words[:1] in (("cd",), ("pushd",)) and c.words[1:]]
     workdir = given.get("--container-workdir") or given.get("--chdir")
@@ -65,7 +65,7 @@ def _itself(name: str) -> re.Pattern[str]:
 
 
 def _shm(amounts: NodeAmounts) -> dict[str, str]:
-    """Linux has half of a node's memory for it; no limit where the script names no memory."""
+    """Return the size of /dev/shm, half of a node's memory as in Linux, or no limit if unknown."""
     size = shm.half(amounts.memory) if amounts.memory else ""
     return {"sizeLimit": size} if size else {}
 
@@ -132,7 +132,7 @@ def image_name(text: str) -> str:
 
 
 def _mounts(text: str) -> tuple[list[Data], list[Data]]:
-    """`/data:/data:ro,/lustre` as folders of the nodes."""
+    """Return volumes and mounts of `/data:/data:ro,/lustre`, as folders of the nodes."""
     volumes: list[Data] = []
     mounts: list[Data] = []
     for index, written in enumerate(filter(is_mount, text.split(","))):

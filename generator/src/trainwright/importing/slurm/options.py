@@ -57,19 +57,19 @@ _OPTIONAL = {
 
 
 def headers(text: str, place: Location) -> SlurmOptions:
-    """Return the options that a script has in its `#SBATCH` lines. Raises ImportingError."""
+    """Return the options that a script has in its `#SBATCH` lines. Raise ImportingError."""
     words = [word for header in _HEADER.findall(_head(text)) for word in _split(header)]
     return options(place, "sbatch", words)
 
 
 def _head(text: str) -> str:
-    """The lines up to the first command, behind which sbatch reads no options."""
+    """Return the lines up to the first command, behind which sbatch reads no options."""
     command = re.search(r"^(?![ \t]*(?:#|$))", text, re.MULTILINE)
     return text[: command.start()] if command else text
 
 
 def exported(given: Mapping[str, Data]) -> dict[str, str]:
-    """The variables of `--export=ALL,NAME=VALUE`."""
+    """Return the variables of `--export=ALL,NAME=VALUE`."""
     pairs = (item.partition("=") for item in str(given.get("--export", "")).split(","))
     return {name: value for name, equals, value in pairs if equals}
 

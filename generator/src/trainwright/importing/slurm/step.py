@@ -39,7 +39,7 @@ class Step:
 
     `given` are the options of srun, pyxis and Apptainer in front of it, `inside` the other commands
     of the shell that srun starts, `runner` an environment manager such as `uv run`, `unknown`
-    variables that stand for options and whose values are not known.
+    variables in place of options whose values are not known.
     """
 
     command: ShellCommand
@@ -174,7 +174,7 @@ def without_wrappers(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _without_runner(step: Step) -> Step:
-    """The step without the manager of an environment in front of its program, as `uv run`."""
+    """Return the step without the manager of an environment before its program, as `uv run`."""
     words = step.words
     if words[1:2] != ("run",) or words[0] not in RUNNERS:
         return step
@@ -232,7 +232,7 @@ def _in_shell(step: Step, variables: Mapping[str, str], output: SlurmOutput) -> 
 
 
 def pod_command(words: tuple[str, ...], amounts: NodeAmounts) -> list[str]:
-    """The command of each pod: the tasks of srun are the processes of one torchrun.
+    """Return the command of each pod: the tasks of srun are the processes of one torchrun.
 
     Each task of srun has a rank of its own, as each process of torchrun has.
     """
