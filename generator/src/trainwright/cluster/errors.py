@@ -5,7 +5,7 @@ ClusterError
 │   └── NoKind       nor does the API server know its kind
 ├── Expired          410: the version is older than what the API server remembers
 ├── Unreachable      no answer, or one that broke off: long-running callers try again
-├── Waiting          400: the container whose log is asked for has not started
+├── Waiting          400: the container whose log is requested has not started
 ├── NoLog            5xx: the kubelet that has the log does not answer
 └── Refused          the API server does not accept an object
 """
@@ -48,7 +48,7 @@ class Waiting(ClusterError):
 
 
 class NoLog(ClusterError):
-    """The log of a pod cannot be had, since its node is gone or its kubelet does not answer."""
+    """The log of a pod is unavailable: its node is gone or its kubelet does not answer."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The runs that git asks for: the rendered objects, and the jobs that have none."""
+"""The runs that git requests: the rendered objects, and the jobs that have none."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def in_order(pods: Sequence[LivePod], *, failed_first: bool) -> tuple[LivePod, .
 
 
 def reports(pods: Sequence[LivePod]) -> Iterator[LogLine]:
-    """Yield the runtime's report of the rank that failed first, for those who read no further."""
+    """Yield the runtime's report of the rank that failed first, to be shown before the logs."""
     failure = first_failure(pods)
     if failure is not None and failure[1].report is not None:
         yield LogLine(failure[0], failure[1].report.message, note=True)

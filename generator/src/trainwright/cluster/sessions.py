@@ -86,7 +86,7 @@ class Session:
     ) -> tuple[bool, str]:
         """Return whether the goal was reached, and the last state in words; `say` gets each change.
 
-        Raise ClusterError when the time is up.
+        Raise ClusterError if the time is up.
         """
         name, kind = self.name, self.intent.kind
         assert kind is not None, "every rendered kind has its states"

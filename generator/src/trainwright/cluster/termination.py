@@ -1,7 +1,7 @@
 """The termination message of a training container: JSON from the runtime, or any other text.
 
 docs/failures.md describes the keys. The generator's version and the image's may differ, and any
-program may write the file, so whatever does not fit is taken as text.
+program may write the file, so anything else is taken as text.
 """
 
 from __future__ import annotations

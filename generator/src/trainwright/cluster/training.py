@@ -1,4 +1,4 @@
-"""The training objects in a namespace, whatever applied them: what `adopt` reads."""
+"""The training objects in a namespace, applied by any tool: what `adopt` reads."""
 
 from __future__ import annotations
 

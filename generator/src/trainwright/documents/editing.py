@@ -2,7 +2,7 @@
 
 ruamel.yaml's round trip realigns comments, normalizes indentation and the spaces of flow
 mappings, and drops CRLF. So the text is cut at the positions that the parser notes, and the result
-is parsed again: it must say what was meant, or the file is not touched.
+is parsed again: if it is not the intended data, the file is not touched.
 """
 
 from __future__ import annotations

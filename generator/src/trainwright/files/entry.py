@@ -1,4 +1,4 @@
-"""What lies at a path of a tree."""
+"""The kinds of entries at the paths of a tree."""
 
 from __future__ import annotations
 

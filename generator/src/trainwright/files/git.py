@@ -199,7 +199,7 @@ class Repository:
         )
 
     def record(self, paths: Iterable[str], message: str) -> str:
-        """Commit only these files as on disk, whatever else is staged. Return the hash.
+        """Commit these files as on disk, without others that are staged. Return the hash.
 
         Raise GitError if git refuses: because of a hook, or without a key to sign with.
         """

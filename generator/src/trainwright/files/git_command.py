@@ -252,7 +252,7 @@ def _hold_interrupts() -> Callable[[], None]:
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process that leads a group, and then whatever it started.
+    """End a process that leads a group, and then the processes that it started.
 
     Not all at once: if its hook is killed, git begins to remove its locks; killed meanwhile, it
     leaves one of them behind, once in 2,000 times with git 2.39.

@@ -119,7 +119,7 @@ class Cell(Generic[_Value]):
             self.value, self._read, self.is_current = value, (), True
 
     def note(self) -> None:
-        """Record this cell, which is current, as a dependency of whatever is being computed."""
+        """Record this cell, which is current, as a dependency of the value being computed."""
         being_made = self._memo.being_made
         if being_made:
             being_made[-1][self] = self._version

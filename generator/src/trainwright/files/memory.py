@@ -1,6 +1,6 @@
 """Values cached on disk from one process to the next: where, and for which version of the code.
 
-It lies outside the repository and may be deleted at any time.
+They are outside the repository and may be deleted at any time.
 """
 
 from __future__ import annotations

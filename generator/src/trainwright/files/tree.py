@@ -39,7 +39,7 @@ class Tree(Protocol):
     """Files by their path relative to a root: slashes between folders, none in front."""
 
     def entries(self, folder: str) -> tuple[Entry, ...]:
-        """Return a folder's entries, sorted by name. Raises SourceError if it cannot be listed."""
+        """Return a folder's entries, sorted by name. Raise SourceError if it cannot be listed."""
         ...
 
     def kind(self, path: str) -> Kind:
@@ -47,7 +47,7 @@ class Tree(Protocol):
         ...
 
     def read(self, path: str) -> bytes:
-        """Return a file's bytes. Raises OSError, such as FileNotFoundError."""
+        """Return a file's bytes. Raise OSError, such as FileNotFoundError."""
         ...
 
     def ignored(self, folder: str) -> frozenset[str]:

@@ -97,7 +97,7 @@ _NUMBERED = re.compile(r"/pods/(\d+)(/.*)", re.DOTALL)
 
 
 def _sampled(run: NormalForm, numbers: tuple[int, ...]) -> NormalForm:
-    """Return a run with only those pods that stand for all of them."""
+    """Return a run with only those pods that represent all of them."""
     return replace(run, pods=tuple(run.pods[at] for at in numbers if at < len(run.pods)))
 
 

@@ -113,7 +113,7 @@ def refuse_taken(tree: Folder, path: str, written: list[str], options: ImportOpt
 
 
 def _write(tree: Folder, specs: Mapping[str, bytes], options: ImportOptions) -> None:
-    """Write all specs. Existing files are replaced only with `force`. Raises OutputError."""
+    """Write all specs. Existing files are replaced only with `force`. Raise OutputError."""
     taken = [path for path in specs if options.force and tree.kind(path)]
     try:
         before = {path: tree.read(path) for path in taken}

@@ -34,7 +34,7 @@ _INSTANCE = "app.kubernetes.io/instance"  # another one in every run
 
 
 def belongs(body: Mapping[str, Data], workload: Manifest, pod: Pod) -> bool:
-    """Whether an object exists for a workload, and a spec can ask for what it does."""
+    """Whether an object exists for a workload, and a spec can request what it does."""
     beside = Manifest(body=body)
     if beside.namespace and workload.namespace not in ("", beside.namespace):
         return False
@@ -196,7 +196,7 @@ def metrics(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
 def in_spec_terms(
     run: NormalForm, workload: Workload, manifests: Sequence[Manifest], name: str = ""
 ) -> NormalForm:
-    """Return a run with the objects next to it expressed as in a spec, whatever their names are.
+    """Return a run with the objects next to it expressed as in a spec, under any names.
 
     `name` is that of a rendered run, which its form calls "run".
     """

@@ -193,7 +193,7 @@ def _of_paths(source: EngineSource, parts: Sequence[SourceObject]) -> Iterator[S
 
 def _root(source: EngineSource, path: str, parts: Sequence[SourceObject]) -> str:
     """Return the folder in which a repository's path exists: the nearest one above the source's
-    file, or else the only one. Raises ImportingError if there is none, or several.
+    file, or else the only one. Raise ImportingError if there is none, or several.
     """
     roots = {root for part in parts for root in _roots(_file(part), path)}
     above = [str(folder) for folder in PurePosixPath(_file(source.part)).parents]

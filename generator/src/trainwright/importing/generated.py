@@ -1,6 +1,6 @@
 """Labels and annotations that people do not write: those of controllers, and of GitOps engines.
 
-An engine's mark says to which engine an object belongs, or what a sync does to it. Copied to
+An engine's mark names the engine that an object belongs to, or what a sync does to it. Copied to
 another object, it would give that to an engine without it in git, or make each sync delete it.
 """
 

@@ -21,7 +21,7 @@ from trainwright.objects.pods.pod import ManifestError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """A job file before and after. `changes` says in words what becomes different for the training.
+    """A job file before and after. `changes` are what becomes different for the training, in words.
 
     `refused` is why there is no after.
     """

@@ -54,7 +54,7 @@ def _filled(source: Source, field: str, value: Data) -> Source:
 
 
 def with_beside(source: Source, others: Sequence[SourceObject]) -> Source:
-    """Return the workload with its companion objects, as far as a spec can ask for them."""
+    """Return the workload with its companion objects, as far as a spec can request them."""
     try:
         with naming(source.title):
             _, workload = operators.find(source.manifests())

@@ -211,7 +211,7 @@ class Reasons:
         return account.fate == "left"
 
     def _why(self, account: Account) -> Reason:
-        """Return the reason that best says what to do, with what it means for the run."""
+        """Return the reason with the best remedy, with its severity for the run."""
         reason = next(self._known(account))
         severity = reason.severity or self._severity(account.changed)
         return reason._replace(pattern="", severity=severity)

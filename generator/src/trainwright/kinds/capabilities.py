@@ -28,7 +28,7 @@ def attempts(job: Job, environment: Environment) -> int:
 
 
 def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
-    """Yield everything the job asks for that its target cannot express."""
+    """Yield everything the job requests that its target cannot express."""
     target = TARGETS[job.target]
     if job.elastic and not target.elastic:
         able = _one_of(environment, (t.name for t in TARGETS.values() if t.elastic))

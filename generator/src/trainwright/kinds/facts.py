@@ -27,7 +27,7 @@ def _tolerations(job: Job, _: Environment) -> Data:
 
 
 def _queueing(job: Job, environment: Environment) -> Data:
-    """Return what queues the job or starts its pods together, or None if it asks for neither."""
+    """Return what queues the job or starts its pods together, or None if it requests neither."""
     if queueing.in_kueue(job, environment) or queueing.gang_scheduler(job, environment):
         return environment.queueing
     return "none" if job.queue or job.gang else None

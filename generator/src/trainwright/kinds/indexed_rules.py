@@ -1,6 +1,6 @@
 """Indexed Jobs, alone or replicated in a set: whether their pods meet, and end together.
 
-A rule about several kinds has a part in each of them, which says how its Jobs are found.
+A rule about several kinds has a part in each of them, which finds the Jobs of that kind.
 """
 
 from __future__ import annotations

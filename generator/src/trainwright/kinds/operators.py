@@ -41,7 +41,7 @@ def find(manifests: tuple[Manifest, ...]) -> tuple[Operator, Manifest]:
 def workload(manifests: tuple[Manifest, ...], size: int | None = None) -> Workload:
     """Return the pods that the cluster makes of a rendered job, and which of them decide success.
 
-    `size` is how many pods an elastic job is given; None: as many as it asks for. Raise
+    `size` is how many pods an elastic job is given; None: as many as it requests. Raise
     ManifestError if no pods are made.
     """
     operator, manifest = find(manifests)

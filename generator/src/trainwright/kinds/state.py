@@ -61,7 +61,7 @@ class Status:
 
     `state_of` is pure: it turns an object, as the API server returns it, into a state. `waits` has
     words for what the operator's own init containers wait for. `size` is how many pods an elastic
-    object has been given, None if that is what its spec asks for. `makes` are the objects between
+    object has been given, None if that is what its spec requests. `makes` are the objects between
     this one and its pods, by kind and name: their warnings count as its own. `pod_labels` are what
     its pods have besides the label with its name, as labels and values.
     """

@@ -1,4 +1,4 @@
-"""The target type: a frozen value that says what one workload kind needs beyond the rest."""
+"""The target type: a frozen value with what one workload kind needs beyond the rest."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Deviation:
     """Something that a target renders, but that behaves differently than on other targets.
 
     `fields` are the values of the normal form (`equivalence`) in which it shows, as patterns of
-    pointers; there are none for what happens outside of the pods. `when` says for which jobs it
-    holds.
+    pointers; there are none for what happens outside of the pods. `when` is whether it holds
+    for a job.
     """
 
     about: str
@@ -162,7 +162,7 @@ class Target:
     differs from the others; `longest_suffix` is the most that the controller appends to the
     object's name; `unsupported` yields what it cannot express, `deviations` are what it expresses
     differently from the others. `facts` are those of an environment that change its rendered bytes,
-    and so are part of a run's name. `elastic` says whether nodes may come and go while it runs,
+    and so are part of a run's name. `elastic` is whether nodes may come and go while it runs,
     `resizing` which feature of the platform could change their number on a live object; it is not
     used. `succeeds` are the kinds whose jobs `import --to` moves to it. `envelope` wraps what is
     rendered into the form of a Kubernetes object, for targets that are none: no GitOps engine

@@ -78,7 +78,7 @@ def _compares(schema: Structural) -> bool:
 
 
 class _Nothing:
-    """The sentinel for a missing old value, as None stands for a null."""
+    """The sentinel for a missing old value, as None is a null."""
 
 
 _NOTHING = _Nothing()

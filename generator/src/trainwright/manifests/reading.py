@@ -102,7 +102,7 @@ def _bytes(file: str) -> bytes:
 
 
 def _label(file: str) -> str:
-    """Return the path relative to here, so that a report is the same wherever the tree lies."""
+    """Return the path relative to here, so that a report is the same wherever the tree is."""
     relative = os.path.relpath(file)
     return file if relative.startswith("..") else Path(relative).as_posix()
 

@@ -21,5 +21,5 @@ GROUP = "kueue.x-k8s.io/podset-group-name"
 
 
 def sliced(annotations: Container[str]) -> bool:
-    """Whether annotations of a pod ask for a topology of slices."""
+    """Whether annotations of a pod request a topology of slices."""
     return any(name in annotations for name in (*SLICE, LAYERS))

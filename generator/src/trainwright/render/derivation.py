@@ -51,7 +51,7 @@ class Underived:
     """A file in a rendered folder, or missing there, that cannot be derived from any sources.
 
     `job` is empty for a file of no job; `path` is relative to the root, `line` is the first that
-    differs. `by_another` says whether another version of the tool rendered the run.
+    differs. `by_another` is whether another version of the tool rendered the run.
     """
 
     environment: str

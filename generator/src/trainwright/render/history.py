@@ -96,7 +96,7 @@ class History:
         return committed != record and not unreadable
 
     def _is_overtaken(self, file: JobFile, record: Record, workspace: Workspace) -> bool:
-        """Whether a job's own file asks for another run than the recorded one, which is in no
+        """Whether a job's own file requests another run than the recorded one, which is in no
         commit, or for that one to be operated differently."""
         if workspace.reader.source(file.path) == record.source:
             return False

@@ -169,7 +169,7 @@ def _begun(done: Rendered, present: Recorded | None, context: Context) -> Render
 
 
 def _unasked(done: Rendered, present: Recorded | None) -> Finding | None:
-    """Return a finding against a run that no line of the job's own file asks for, or None."""
+    """Return a finding against a run that no line of the job's own file requests, or None."""
     place, subject = Location(done.file.path), str(done.file)
     if present is None or done.decision is None or not done.decision.unasked:
         return None
@@ -207,14 +207,14 @@ class _Work:
     source: str  # the digest of the job's own file
 
     def texts(self, job: Job, environment: Environment, name: str) -> dict[str, str]:
-        """Render a job to files by name. Raises ChartRefusal, or CannotAdjust if it is adopted."""
+        """Render a job to files by name. Raise ChartRefusal, or CannotAdjust if it is adopted."""
         if job.target == ADOPTED.name:
             return self._as_it_is(job)
         texts, top = objects.texts(job, environment, name, self.engine), header(self.file)
         return {path: top + text for path, text in texts.items()}
 
     def _as_it_is(self, job: Job) -> dict[str, str]:
-        """The adopted object as files, in the job's state. Raises CannotAdjust."""
+        """The adopted object as files, in the job's state. Raise CannotAdjust."""
         adopted, suspended = self.sources.adopted, job.state == "suspended"
         if adopted is None:
             raise CannotAdjust(f"{path_of_adopted(self.file)} is gone: `git checkout` it")
@@ -492,7 +492,7 @@ def _readopted(file: JobFile, adopted: Adopted, was: Record) -> Mapping[str, str
 
 
 def _adjusted(work: _Work, was: Record, texts: Mapping[str, str]) -> Adjusted:
-    """Return the recorded files, adjusted to the state and operation that the sources ask for."""
+    """Return the recorded files, adjusted to the state and operation that the sources request."""
     from trainwright.runs import adjust
 
     sources = work.sources

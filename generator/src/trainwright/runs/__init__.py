@@ -1,7 +1,7 @@
 """A run is a snapshot: what it began with is recorded beside its manifests, and stays.
 
     job file, layers, environment ─┐
-                                   ├─ meaning: does the job's own file ask for another run?
+                                   ├─ meaning: does the job's own file request another run?
     record of the run ─────────────┘      ├─ yes: rendered anew, under a new name
                                           └─ no: the recorded bytes; `state`, `maxDuration` in place
 

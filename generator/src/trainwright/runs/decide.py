@@ -118,7 +118,7 @@ def _is_forgotten(record: Record, job: str, ledger: Ledger) -> bool:
 
 
 def asks(sources: Sources, record: Record) -> bool:
-    """Whether a line of the job's own file asks for another run than the recorded one."""
+    """Whether a line of the job's own file requests another run than the recorded one."""
     own, spec = sources.own, sources.spec.data
     revived = record.state == "cancelled" and sources.job.state != "cancelled"
     if revived and own.get("state") != record.job.get("state"):
@@ -132,7 +132,7 @@ def asks(sources: Sources, record: Record) -> bool:
 
 
 def overtakes(sources: Sources, record: Record) -> bool:
-    """Return whether a line of the job's own file asks for another run, or for changes to this one.
+    """Return whether a line of the job's own file requests another run, or changes to this one.
 
     An uncommitted record is then ignored, because its run has not begun.
     """
@@ -166,7 +166,7 @@ def settled(
 ) -> Decision:
     """Return the decision once it is known which operational fields a run does not take, and why.
 
-    `changed` says whether any of the run's files is rendered differently.
+    `changed` is whether any of the run's files is rendered differently.
     """
     assert decision.record is not None
     step = Step.ADJUST if changed else Step.KEEP

@@ -1,4 +1,4 @@
-"""Whether a job's own file asks for another run than the one that is recorded."""
+"""Whether a job's own file requests another run than the one that is recorded."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def inherited(data: Spec) -> dict[str, Data]:
 
 
 def asked(record: Record, own: Spec, chosen: Mapping[str, Spec], spec: Spec, same: Same) -> bool:
-    """Whether the changed lines of the job's own file ask for another run.
+    """Whether the changed lines of the job's own file request another run.
 
     `own` is the file's present content, `spec` the effective spec with all that it inherits, and
     `chosen`, by key, what a line that selects layers (`extends`, `pool`, the pool of a role) brings
     in. A changed line only counts if the effective value has changed too: an explicit default, a
-    value that moved to a base as it is, or a base under another name asks for nothing.
+    value that moved to a base as it is, or a base under another name requests nothing.
     """
     changed = _changed(record.job, recorded(own))
     for line in _BASES:
@@ -96,7 +96,7 @@ def is_reordered(before: Iterable[str], after: Iterable[str]) -> bool:
 
 
 def says_the_same(one: Spec, other: Spec) -> bool:
-    """Whether two specs are equal, also in the order of keys where that order has a meaning."""
+    """Whether two specs are equal, also in the order of keys if that order has a meaning."""
     return identical(one, other) and all(
         list(one.get(key) or ()) == list(other.get(key) or ()) for key in ORDERED
     )

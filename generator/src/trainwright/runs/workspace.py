@@ -151,7 +151,7 @@ class JobRun:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """The resources that a job's run asks for: no job and no demand if no run is going on."""
+    """The resources that a job's run requests: no job and no demand if no run is going on."""
 
     job: Job | None
     demand: Demand
@@ -373,12 +373,12 @@ class Workspace(Owner):
         return job if sound else None
 
     def active(self, file: JobFile) -> Job | None:
-        """Return the job as its run has it, or None if it asks for no resources."""
+        """Return the job as its run has it, or None if it requests no resources."""
         return self.asking(file).job
 
     @tracked()
     def asking(self, file: JobFile) -> Asking:
-        """Return what a job asks for (cached)."""
+        """Return what a job requests (cached)."""
         job = self.current_job(file)
         if job is None:
             resolved = self.job(file)

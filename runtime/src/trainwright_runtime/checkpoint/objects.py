@@ -49,7 +49,7 @@ def store_of(location: str | os.PathLike[str]) -> Directory | Objects:
 
 
 def split(location: str | os.PathLike[str]) -> tuple[str, str]:
-    """Return what a location lies in ("." if it is a bare name), and its name in there."""
+    """Return the parent of a location, "." for a bare name, and the location's own name."""
     parent, _, name = str(location).rstrip("/").rpartition("/")
     return parent or ".", name
 

@@ -42,7 +42,7 @@ def declared(
 
 
 def differences(theirs: Declared, own: Declared) -> Iterator[tuple[str, str, str]]:
-    """Yield the name and both values of whatever two workers declare differently."""
+    """Yield the name and both values of everything that two workers declare differently."""
     for name in dict.fromkeys(chain(theirs, own)):
         pair = theirs.get(name, _ABSENT), own.get(name, _ABSENT)
         if pair[0] != pair[1]:

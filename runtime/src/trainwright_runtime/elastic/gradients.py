@@ -113,7 +113,7 @@ class Gradients:
 class Averages:
     """Running averages that layers keep in addition to their parameters, as batch norms do.
 
-    Each replica's follow its own records; averaged by how many it had, they follow all of them.
+    Each replica's depend on its own records; weighted by their number, the mean depends on all.
     """
 
     def __init__(self, model: torch.nn.Module, total: Callable[[torch.Tensor], None]) -> None:

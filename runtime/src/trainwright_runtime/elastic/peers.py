@@ -321,7 +321,7 @@ class ProcessPeers:
 
 @contextmanager
 def _in_memory() -> Iterator[None]:
-    """Raise NotLoaded if memory runs out: it would again, whatever the others do."""
+    """Raise NotLoaded if memory runs out, as it would in another attempt."""
     try:
         yield
     except (MemoryError, torch.OutOfMemoryError) as error:

@@ -145,7 +145,7 @@ class Replica:
     def join(self) -> Members:
         """Return the members of the next step.
 
-        Raise Unreachable when there is no coordinator for longer than the address allows.
+        Raise Unreachable if there is no coordinator for longer than the address allows.
         """
         timeouts = self._address.timeouts
         began = answered = time.monotonic()
@@ -548,7 +548,7 @@ class Replica:
             self._links = None
 
     def _leave_if_recorded(self) -> None:
-        """Raise TrainingOver where there may be no coordinator left to hear it from."""
+        """Raise TrainingOver if there may be no coordinator left to hear it from."""
         if self._recorded():
             raise TrainingOver
 

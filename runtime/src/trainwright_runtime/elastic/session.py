@@ -229,7 +229,7 @@ class Session:
         self._channel = None
 
     def _live(self) -> None:
-        """Send signs of life from now on, whatever the program does."""
+        """Start the thread that sends signs of life while the program runs."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._beat, daemon=True, name="session")
             self._thread.start()

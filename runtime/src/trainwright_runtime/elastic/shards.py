@@ -71,7 +71,7 @@ def refuse(given: Mapping[str, bool]) -> None:
 
 
 def prepare(model: torch.nn.Module, processes: int) -> None:
-    """Let FSDP average gradients over the node's processes, whatever divide factor was set."""
+    """Let FSDP average gradients over the node's processes, replacing any divide factor."""
     for module in _modules(model) if processes > 1 else ():
         module.set_gradient_divide_factor(float(processes))
 

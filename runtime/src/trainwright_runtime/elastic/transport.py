@@ -1,7 +1,7 @@
 """The transfer of a training's state to a newcomer: as tensors and JSON, which run no code.
 
 A JSON header, then the bytes of each tensor, over a connection on which both sides have proved that
-they belong to the run. torchft's transport serves everybody, unpickles whatever the other side
+they belong to the run. torchft's transport serves everybody, unpickles everything the other side
 sends, which can run code (https://docs.python.org/3/library/pickle.html), and copies the whole
 state before it serves any of it.
 """
@@ -131,7 +131,7 @@ class Transport:
     def withdraw(self) -> None:
         """Stop serving the state, even to newcomers that are reading it.
 
-        Raises TimeoutError where one of them may still be reading.
+        Raise TimeoutError if one of them may still be reading.
         """
         self._offer.withdraw()
 

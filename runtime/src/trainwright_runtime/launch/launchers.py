@@ -144,7 +144,7 @@ def _node_name(environ: Environ) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address stands for the machine that uses it."""
+    """Whether a host name or address is always the machine that uses it."""
     return host == "localhost" or (is_ip(host) and ipaddress.ip_address(host).is_loopback)
 
 

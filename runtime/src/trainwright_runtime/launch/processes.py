@@ -179,7 +179,7 @@ class Process:
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it and whatever it started, at once."""
+        """End it and all processes that it started, at once."""
         if not self.done.is_set():
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)

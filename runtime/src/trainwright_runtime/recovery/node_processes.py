@@ -1,4 +1,4 @@
-"""The training processes of this node, whatever the recovery: command, variables, restarts."""
+"""The training processes of this node, with any recovery: command, variables, restarts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def argv(options: Options) -> list[str]:
 def common(
     layout: Layout, options: Options, environ: Mapping[str, str], local_rank: int
 ) -> dict[str, str]:
-    """Return the variables that every training process of ours has, whatever the recovery."""
+    """Return the variables that every training process of ours has, with any recovery."""
     return {
         "OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(layout.threads),
         "LOCAL_RANK": str(local_rank),

@@ -1,6 +1,6 @@
 """Where a spec has each field of a Kubernetes pod, container and mount.
 
-People who know Kubernetes write its names; the error for such a key says where a spec has it, or
+People who know Kubernetes write its names; the error for such a key names its place in a spec, or
 why it has no place. What is found in rendered pods and in patches is reported there, too
 (`authored`). A field that a later version adds has to be entered here, unless `datatypes/job.py`
 declares that a job has it unchanged.
@@ -18,8 +18,9 @@ from trainwright.datatypes.pointer import Pointer
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The fields of a spec that stand for a Kubernetes field, if any, and an explanation. `patch`
-    is whether a podPatch may set it.
+    """The fields of a spec that correspond to a Kubernetes field, if any, and an explanation.
+
+    `patch` is whether a podPatch may set it.
     """
 
     fields: tuple[str, ...] = ()

@@ -227,7 +227,7 @@ def _name(pointer: Pointer) -> str:
 
 
 def _shown(pointer: Pointer, value: Data) -> str:
-    """Return a value as written, or hidden if its field's name says that it is a credential."""
+    """Return a value as written, or hidden if by its field's name it is a credential."""
     return credentials.HIDDEN if credentials.named(pointer.last, str(value)) else show(value)
 
 
@@ -523,7 +523,7 @@ def _enum(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 
 def _one_of(value: str, allowed: list[str]) -> str:
-    """Return the allowed value that was meant, or "": of versions only the same minor."""
+    """Return the most similar allowed value, or "": of versions only the same minor."""
     if version := _VERSION.fullmatch(value):
         return version[1] if version[1] in allowed else ""
     other = _OTHER_VALUES.get(value, "")

@@ -45,7 +45,7 @@ class PublishOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """The result for one branch. `commit` is empty if none was made, and `message` says why."""
+    """The result for one branch. `commit` is empty if none was made, and `message` is why."""
 
     branch: str
     environments: tuple[str, ...]

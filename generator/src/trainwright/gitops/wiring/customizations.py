@@ -1,4 +1,4 @@
-"""Settings that every Argo CD needs once, whatever it applies: health and actions of the kinds.
+"""Settings that every Argo CD needs once, for any use: health and actions of the kinds.
 
 https://argo-cd.readthedocs.io/en/stable/operator-manual/health/#custom-health-checks
 """
@@ -44,7 +44,7 @@ def _key(what: str, name: str) -> str:
 
 
 def config_map(settings: dict[str, Data]) -> dict[str, Data]:
-    """Return a part of argocd-cm for server-side apply, which keeps whatever else is in it."""
+    """Return a part of argocd-cm for server-side apply, which keeps the other parts."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -1,4 +1,4 @@
-"""The wiring type: a frozen value that says how one engine is configured in one mode."""
+"""The wiring type: a frozen value with the configuration of one engine in one mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two runs are the same training, whatever kinds of objects they are made of."""
+"""Whether two runs are the same training, although of different kinds of objects."""
 
 from trainwright.importing.equivalence.comparison import Difference, differences
 from trainwright.importing.equivalence.form import NormalForm, normal_form

@@ -161,7 +161,7 @@ _NAMES = re.compile(r"\$\{?(\w+)")
 
 
 def unknown_options(place: Location, texts: Sequence[str]) -> Iterator[NotImported]:
-    """Yield the variables of the script that stand for options of srun."""
+    """Yield the variables of the script in place of options of srun."""
     for text in texts:
         yield NotImported(
             field=shown("", text),

@@ -169,7 +169,7 @@ def _unsupported_devices(job: Job) -> Iterator[Unsupported]:
 
 
 def _too_many_devices(job: Job) -> Iterator[Unsupported]:
-    """Refuse a job whose containers ask for more GPUs together than the one machine has."""
+    """Refuse a job whose containers request more GPUs together than the one machine has."""
     groups = [group for group in (job, *job.roles) if group.resources.gpu and group.pool]
     has = max((g.pool.gpus_per_node or 0 for g in groups if g.pool), default=0)
     total = sum(group.nodes * group.resources.gpu for group in groups)

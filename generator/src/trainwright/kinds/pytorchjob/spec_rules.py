@@ -20,7 +20,7 @@ REPLICAS = "/spec/pytorchReplicaSpecs"
 
 
 def replicas(subject: Subject) -> Mapping[str, Data]:
-    """Return the replica specs by role, of whatever type they are."""
+    """Return the replica specs by role, whose types are not checked."""
     return mapping(subject.spec.get("pytorchReplicaSpecs"))
 
 

@@ -4,7 +4,7 @@ Facts: ray-project/kuberay v1.7.0, ray-operator/controllers/ray/common/pod.go. T
 cluster and of its pods end at random; those here have their beginnings.
 
 KubeRay starts Ray as our entrypoint does with --ray: the first node is the head and has the
-program, the others join. So that entrypoint stands for it in the pods here, which makes them those
+program, the others join. So that entrypoint replaces it in the pods here, which makes them those
 of any other kind.
 """
 

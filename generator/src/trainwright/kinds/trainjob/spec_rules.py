@@ -91,7 +91,8 @@ _OTHER_FRAMEWORKS = frozenset({"mpi", "deepspeed", "mlx", "flux", "jax", "xgboos
 def _by_torch(subject: Subject) -> bool:
     """Whether Trainer numbers the ranks with PET_* variables, as it does for torch only.
 
-    A runtime that is not among the objects counts as one for torch, unless its name says otherwise.
+    A runtime that is not among the objects counts as one for torch, unless its name has another
+    framework.
     """
     manifest = runtime(subject)
     if manifest is not None:

@@ -159,7 +159,7 @@ def _deepspeed(job: Job, place: MeetingPlace) -> Iterator[str]:
 
 
 def _ray(job: Job) -> Iterator[str]:
-    """Yield options for Ray, with the CPUs that the job asks for.
+    """Yield options for Ray, with the CPUs that the job requests.
 
     In a pod without a limit, Ray counts all CPUs of the machine, and starts a worker for each.
     """
@@ -170,7 +170,7 @@ def _ray(job: Job) -> Iterator[str]:
 
 
 def ray_cpus(job: Job) -> int | None:
-    """Return the CPUs that Ray counts on a node, if the job asks for some."""
+    """Return the CPUs that Ray counts on a node, if the job requests some."""
     cpu = job.resources.requests["cpu"] or job.resources.limits["cpu"]
     return max(1, int(quantity.parse(cpu))) if cpu else None
 
@@ -218,7 +218,7 @@ def _check(name: str, value: Data) -> str:
 
 
 def read_preflight(option: str) -> dict[str, Data]:
-    """Return the preflight checks that this option stands for; empty if it is not ours."""
+    """Return the preflight checks of this option, or {} if it is not ours."""
     if not option:
         return {}
     checks: dict[str, Data] = dict.fromkeys(UNASKED_CHECKS, False)

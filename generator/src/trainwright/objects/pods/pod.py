@@ -263,7 +263,7 @@ class Operator:
     """An operator, which makes pods of objects of one kind.
 
     `pods` takes the object, everything rendered with it, and how many pods an elastic object
-    gets (None: as many as it asks for). `configs` returns the files that the object itself
+    gets (None: as many as it requests). `configs` returns the files that the object itself
     holds, by config and key, as a ConfigMap has them.
     """
 

@@ -104,7 +104,7 @@ def replace(text: str, facts: Mapping[str, str]) -> str:
 
 
 def nearest(name: str, of_roles: Iterable[str] = ()) -> str:
-    """Return the reference that was probably meant, `of_roles` included, or an empty string."""
+    """Return the most similar reference, one of `of_roles` included, or "" if none is similar."""
     plain = {_plain(reference): reference for reference in (*REFERENCES, *of_roles)}
     matches = difflib.get_close_matches(_plain(name), (*plain, *_ALSO), n=1, cutoff=_NEAR)
     return {**plain, **_ALSO}[matches[0]] if matches else ""

@@ -133,7 +133,7 @@ class Container:
 
     @cached_property
     def extended(self) -> Mapping[str, Data]:
-        """The extended resources that the container asks for; limits win over requests."""
+        """The extended resources that the container requests; limits win over requests."""
         return extended({**self.requests, **self.limits})
 
     @cached_property
