@@ -71,8 +71,10 @@ class DesiredState:
         """Return the part of this state that is in one of its namespaces."""
         own = self.environment.namespace
         here = tuple(i for i in self.intents if (i.namespace or own) == namespace)
-        there = {intent.job.name for intent in self.intents} - {intent.job.name for intent in here}
-        return replace(self, intents=here, elsewhere=frozenset(there))
+        elsewhere = {intent.job.name for intent in self.intents} - {
+            intent.job.name for intent in here
+        }
+        return replace(self, intents=here, elsewhere=frozenset(elsewhere))
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

@@ -220,16 +220,16 @@ class Repository:
             raise
 
     def _put_back(self, paths: frozenset[str]) -> None:
-        there = frozenset(_paths(self.git("ls-tree", "-r", "-z", "--name-only", "HEAD")))
+        in_head = frozenset(_paths(self.git("ls-tree", "-r", "-z", "--name-only", "HEAD")))
         for affected, *command in (
-            (paths - there, "rm", "--cached", "--force", "--quiet", "--ignore-unmatch"),
-            (paths & there, "restore", "--source=HEAD", "--staged", "--worktree"),
+            (paths - in_head, "rm", "--cached", "--force", "--quiet", "--ignore-unmatch"),
+            (paths & in_head, "restore", "--source=HEAD", "--staged", "--worktree"),
         ):
             if affected:
                 given = b"\0".join(os.fsencode(path) for path in sorted(affected))
                 among = ("--pathspec-from-file=-", "--pathspec-file-nul")
                 self.git(*command, *among, given=given, extra=_LITERAL)
-        for path in paths - there:
+        for path in paths - in_head:
             (self.folder / path).unlink(missing_ok=True)
             self._remove_empty((self.folder / path).parent)
 
@@ -593,7 +593,7 @@ class Commit:
 
     def several(self, paths: Iterable[str]) -> dict[str, bytes]:
         """Return the bytes by path of those paths that are files, read in one go."""
-        return self._contents({it: self._blobs[it][1] for it in paths if self._is_read(it)})
+        return self._contents({path: self._blobs[path][1] for path in paths if self._is_read(path)})
 
     def _contents(self, names: Mapping[str, str]) -> dict[str, bytes]:
         contents = _objects(self._repository).read(names.values())

@@ -161,7 +161,9 @@ def _of_forge(repository: Repository) -> str:
     https://docs.github.com/en/actions/reference/workflows-and-actions/variables
     https://docs.gitlab.com/ci/variables/predefined_variables/
     """
-    workspace, branch, ref, merge, project, commit = (os.environ.get(it, "") for it in _FORGE)
+    workspace, branch, ref, merge, project, commit = (
+        os.environ.get(variable, "") for variable in _FORGE
+    )
     if commit and _is_in(repository, project):
         return commit
     if not branch or not _is_in(repository, workspace):

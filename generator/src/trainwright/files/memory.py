@@ -128,7 +128,7 @@ class Kept(Generic[_Value]):
         """Save the values that were recalled or kept, and of the earlier ones those in `others`."""
         if not self._now:
             return
-        values = {name: it for name, it in self._before.items() if name in others} | self._now
+        values = {name: value for name, value in self._before.items() if name in others} | self._now
         if values != self._before:
             write(self._path, json.dumps({"mark": self._mark, "values": values}))
 

@@ -154,7 +154,7 @@ class Tracked:
         for question in _OF_ALL_INSIDE:
             yield from ((question, folder) for folder in folders)
         if is_ignore_file(path):
-            yield from (("ignored", it) for it in self._paths_inside(path.rpartition("/")[0]))
+            yield from (("ignored", inner) for inner in self._paths_inside(path.rpartition("/")[0]))
 
     def _is_known_file(self, path: str) -> bool:
         kind, read = (self._cells[question].get(path) for question in ("kind", "read"))

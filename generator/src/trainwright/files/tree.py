@@ -64,8 +64,8 @@ class Folder:
     def entries(self, folder: str) -> tuple[Entry, ...]:
         try:
             with os.scandir(f"{self.root}/{folder}") as scanned:
-                there = (entry for entry in scanned if not entry.name.startswith(SCRATCH))
-                return in_order(Entry(entry.name, _kind(entry)) for entry in there)
+                shown = (entry for entry in scanned if not entry.name.startswith(SCRATCH))
+                return in_order(Entry(entry.name, _kind(entry)) for entry in shown)
         except OSError as error:
             raise SourceError(f"cannot list {self.root / folder}: {error.strerror}") from error
 
@@ -100,14 +100,14 @@ class Edited:
         start = f"{folder}/" if folder else ""
         inside = (path.removeprefix(start) for path in self.files if path.startswith(start))
         added = {Entry(p.partition("/")[0], "folder" if "/" in p else "file") for p in inside}
-        there = self.below.entries(folder) if self.below.kind(folder) == "folder" else ()
-        return tuple(sorted({*there, *added}))
+        unedited = self.below.entries(folder) if self.below.kind(folder) == "folder" else ()
+        return tuple(sorted({*unedited, *added}))
 
     def kind(self, path: str) -> Kind:
         if path in self.files:
             return "file"
-        if there := self.below.kind(path):
-            return there
+        if unedited := self.below.kind(path):
+            return unedited
         return "folder" if any(file.startswith(f"{path}/") for file in self.files) else ""
 
     def read(self, path: str) -> bytes:

@@ -109,13 +109,13 @@ def push(archive: Path, remote: str, *, plain_http: bool) -> Pushed:
     tag = chart.version.replace("+", "_")
     reference = f"{remote.rstrip('/')}/{chart.name}:{tag}"
     with _helm_errors(), sdk.load().RegistryClient(plain_http=plain_http) as client:
-        there = _there(client, reference)
-        if there:
+        present = _there(client, reference)
+        if present:
             _refuse_other(chart, reference, plain_http)
         else:
             client.push(archive, remote.rstrip("/"), plain_http=plain_http)
-        digest = there or client.resolve(reference)["digest"]
-    return Pushed(reference=reference, digest=digest, fresh=not there)
+        digest = present or client.resolve(reference)["digest"]
+    return Pushed(reference=reference, digest=digest, fresh=not present)
 
 
 def _there(client: RegistryClient, reference: str) -> str:
@@ -131,10 +131,10 @@ def _there(client: RegistryClient, reference: str) -> str:
 
 def _refuse_other(chart: Archive, reference: str, plain_http: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="trainwright-") as folder:
-        there = pull(reference, Path(folder), plain_http=plain_http)
-    if there.digest != chart.digest:
+        pushed = pull(reference, Path(folder), plain_http=plain_http)
+    if pushed.digest != chart.digest:
         raise ChartError(
-            f"{reference} is there already, with other content ({there.digest}); "
+            f"{reference} is there already, with other content ({pushed.digest}); "
             f"raise the version in {CHART_FILE}: {chart.version} must stay what it is"
         )
 

@@ -94,8 +94,8 @@ def verify(
     history = lineage.history(root, revision, against)
     commit, repository = history.tips[0], history.repository
     specs = Workspace(repository.tree(commit, history.inside, later=RENDERED))
-    there = specs.survey.jobs if specs.tree.kind(ENVIRONMENTS) == "folder" else {}
-    has_specs = any(specs.tree.kind(environment_path(name)) for name in there)
+    jobs = specs.survey.jobs if specs.tree.kind(ENVIRONMENTS) == "folder" else {}
+    has_specs = any(specs.tree.kind(environment_path(name)) for name in jobs)
     if not has_specs and (stated := tuple(_stated(repository, commit))):
         if against:
             raise SourceError(f"{revision} was published, and has no specs: leave out --against")
@@ -109,7 +109,7 @@ def verify(
             if statement.environment in chosen
         )
         return Verification(commit=commit, base="", sets=tuple(published))
-    chosen = environments(patterns, there, "verified")
+    chosen = environments(patterns, jobs, "verified")
     derivation = Derivation(root, history, specs, options.helm, on_disk=False)
     by_environment = {name: derivation.underived(name) for name in chosen}
     if not patterns:
@@ -127,7 +127,7 @@ def verify(
             comparison.path: comparison
             for comparison in _compared(folder_of(name), state, underived, limits)
         }
-        for each in engine_files.findings(specs.tree, {name: there.get(name, ())}):
+        for each in engine_files.findings(specs.tree, {name: jobs.get(name, ())}):
             compared.setdefault(each.place.file, _changed_beside(specs.tree, each))
         in_order = tuple(compared[path] for path in sorted(compared))
         sets.append(ComparedSet(environment=name, files=in_order, rendered=rendered))
@@ -138,11 +138,11 @@ def _compared(
     folder: str, files: State, underived: tuple[Underived, ...], limits: str
 ) -> Iterator[Compared]:
     """Yield the verdict on every file that is present or missing, by path."""
-    named = {it.path: it for it in underived}
-    for it in underived:
-        record = f"{folder}/{it.job}/{RECORD_FILE}"
+    named = {file.path: file for file in underived}
+    for file in underived:
+        record = f"{folder}/{file.job}/{RECORD_FILE}"
         if record in files:
-            named.setdefault(record, replace(it, path=record, why=_RECORD, line=1))
+            named.setdefault(record, replace(file, path=record, why=_RECORD, line=1))
     whole = named.pop(folder, None)  # then none of its files has a reason of its own
     none = {folder} if whole else set()
     for path in sorted({*files, *named} or none):
@@ -229,17 +229,19 @@ def _of_published(
     for each, before, end in zip(made, befores, [*befores[1:], commit], strict=True):
         step = _parsed(repository.tree(each).read(stated.path), stated.folder)
         held = Holding(repository, before, stated.folder)
-        there = Holding(repository, end, stated.folder).rendered
+        at_end = Holding(repository, end, stated.folder).rendered
         expected, why = _published(publisher, repository, step, stated, held)
         kept = {path for path in bad if expected.get(path) == present.get(path)}
-        comparisons = (_held_against(p, there, expected, why, limits) for p in {*there, *expected})
+        comparisons = (
+            _held_against(p, at_end, expected, why, limits) for p in {*at_end, *expected}
+        )
         differing = {
             comparison.path: comparison
             for comparison in comparisons
             if comparison.verdict != "equal"
         }
         bad = differing | {path: comparison for path, comparison in bad.items() if path in kept}
-        present = there
+        present = at_end
     rendered = RenderedSet(
         environment=stated.environment,
         files=present,

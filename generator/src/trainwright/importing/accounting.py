@@ -126,9 +126,9 @@ def _blamed(
         {touched_paths for touched_paths in map(_in_any_pod, sets) if len(touched_paths) == 1}
         for sets in touched
     ]
-    there = _in_any_pod(tuple(rendered))
+    rendered_paths = _in_any_pod(tuple(rendered))
     alone = frozenset(
-        path for sets in deciding for paths in sets for path in paths if path in there
+        path for sets in deciding for paths in sets for path in paths if path in rendered_paths
     )
     for account, own in zip(all_accounts, deciding, strict=True):
         kept = tuple(

@@ -124,8 +124,10 @@ def not_adopted(
 ) -> Iterator[SourceObject]:
     """Yield a namespace's objects that have no job: not Trainwright's runs, and not adopted."""
     files = workspace.survey.jobs.get(environment, ())
-    there = [workspace.adopted(file) for file in files]
-    identities = {other.manifest.identity for other in there if isinstance(other, Adopted)}
+    adopted_objects = [workspace.adopted(file) for file in files]
+    identities = {
+        other.manifest.identity for other in adopted_objects if isinstance(other, Adopted)
+    }
     for body in bodies:
         manifest = Manifest(body=body)
         ours = manifest.labels.get("app.kubernetes.io/managed-by") == "trainwright"

@@ -81,7 +81,9 @@ def _spec(manifest: Manifest, kind: Kind, environment: Environment, wanted: str)
     repository, tag, digest = split(str(main.get("image", "")))
     image = {"repository": repository or "none", "tag": tag, "digest": digest}
     pool = _pool(leading, environment, wanted)
-    seconds = next((it for at in _DEADLINES if (it := integer(dig(manifest.spec, *at)))), None)
+    seconds = next(
+        (limit for at in _DEADLINES if (limit := integer(dig(manifest.spec, *at)))), None
+    )
     queue = manifest.labels.get(QUEUE_LABEL, "")
     fields = {
         "image": {key: value for key, value in image.items() if value},

@@ -66,8 +66,8 @@ def _role(
     if own.pool == choice.pool:
         del group["pool"]
     allowed = fields.field("job", Pointer.of("roles", name)).keys
-    said = {key: group[key] for key in allowed if group.get(key) not in (None, "", {}, [])}
-    return {**said, "pool": None} if choice.pool and own.pool is None else said
+    own_fields = {key: group[key] for key in allowed if group.get(key) not in (None, "", {}, [])}
+    return {**own_fields, "pool": None} if choice.pool and own.pool is None else own_fields
 
 
 def _serving(pod: Pod) -> dict[str, Data]:
@@ -81,9 +81,9 @@ def _serving(pod: Pod) -> dict[str, Data]:
         "command": dig(probe, "exec", "command"),
         "within": duration(within) if started else None,
     }
-    said = {key: value for key, value in ready.items() if value}
-    known = said.keys() - {"within"} or ("tcpSocket" in probe and within != Ready().within)
-    return {"port": port_of(pod), "ready": said if known else None}
+    settings = {key: value for key, value in ready.items() if value}
+    known = settings.keys() - {"within"} or ("tcpSocket" in probe and within != Ready().within)
+    return {"port": port_of(pod), "ready": settings if known else None}
 
 
 def _group(
@@ -147,13 +147,13 @@ def complete(spec: Mapping[str, Data], place: ImportContext) -> dict[str, Data]:
 
 def _complete_role(name: str, spec: Mapping[str, Data], place: ImportContext) -> dict[str, Data]:
     """Return a role with a null for everything that it would inherit from its job."""
-    said = spec["roles"][name]
-    pool = {key: value for key, value in said.items() if key == "pool"}
+    own_fields = spec["roles"][name]
+    pool = {key: value for key, value in own_fields.items() if key == "pool"}
     above = place.layered({**spec, "roles": {name: pool}})
     inherited = without_nulls(layers.of_role(above, name).data)
     allowed = fields.field("job", Pointer.of("roles", name)).keys.keys() - {"pool"}
     theirs = {key: inherited[key] for key in sorted(allowed) if inherited.get(key) is not None}
-    return {**said, **merge(dict(_nulls(said, theirs)), _maps(said))}
+    return {**own_fields, **merge(dict(_nulls(own_fields, theirs)), _maps(own_fields))}
 
 
 # Without them there is no job, so that they can only be said otherwise and not be removed.

@@ -82,12 +82,12 @@ def _open_quote(line: str, quote: str) -> str:
             if closed < 0:
                 return quote
             at = closed + 1
-        found = _OPENS.search(line, at)
-        while found and not found["quote"] and not found["comment"]:
-            found = _OPENS.search(line, found.end())
-        if found is None or found["comment"]:
+        opening = _OPENS.search(line, at)
+        while opening and not opening["quote"] and not opening["comment"]:
+            opening = _OPENS.search(line, opening.end())
+        if opening is None or opening["comment"]:
             return ""
-        quote, at = found["quote"], found.end()
+        quote, at = opening["quote"], opening.end()
 
 
 def _closed(line: str, quote: str, start: int) -> int:

@@ -107,9 +107,9 @@ _STEPS: Mapping[str, Callable[[Holder, Sequence[Manifest]], Iterator[str]]] = {
 
 
 def _argocd_mark(manifest: Manifest) -> str:
-    there = text(manifest.annotations.get(OPTIONS))
+    present = text(manifest.annotations.get(OPTIONS))
     missing = [option for option in _KEPT if option not in sync_options(manifest.annotations)]
-    return f"{OPTIONS}={','.join(filter(None, (there, *missing)))}" if missing else ""
+    return f"{OPTIONS}={','.join(filter(None, (present, *missing)))}" if missing else ""
 
 
 def _flux_mark(manifest: Manifest) -> str:

@@ -61,8 +61,8 @@ def _metadata(metadata: Mapping[str, Data]) -> dict[str, Data]:
     kept_metadata = {key: value for key, value in metadata.items() if key not in _BOOKKEEPING}
     for field, added in (("annotations", _ANNOTATIONS), ("labels", TRACKING)):
         kept = {
-            key: it
-            for key, it in mapping(kept_metadata.pop(field, None)).items()
+            key: entry
+            for key, entry in mapping(kept_metadata.pop(field, None)).items()
             if key not in added
         }
         kept_metadata |= {field: kept} if kept else {}

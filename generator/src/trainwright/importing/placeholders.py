@@ -82,8 +82,8 @@ def unfilled_variables(source: Source) -> Iterator[str]:
         placeholder.text for placeholder in _unfilled(source) if placeholder.of_variable
     )
     if texts:
-        said = ", ".join(texts)
-        yield f"not filled in: {said}, which variables have as their value; --set does"
+        listed = ", ".join(texts)
+        yield f"not filled in: {listed}, which variables have as their value; --set does"
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,8 +88,8 @@ def _of_argo(body: Mapping[str, Data], kind: GroupKind) -> Iterator[_Step]:
 
 def _of_tekton(body: Mapping[str, Data]) -> Iterator[_Step]:
     action = body.get("kind") == "StepAction"
-    found = [(Pointer("/spec"), mapping(body.get("spec")))] if action else _steps(body, Pointer())
-    for at, step in found:
+    steps = [(Pointer("/spec"), mapping(body.get("spec")))] if action else _steps(body, Pointer())
+    for at, step in steps:
         amounts = {"resources": step.get("computeResources") or step.get("resources")}
         if starts := _trains({**step, **amounts}, text(step.get("script"))):
             title = f'step "{_name(step) or _name(mapping(body.get("metadata")))}"'

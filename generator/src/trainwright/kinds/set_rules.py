@@ -89,12 +89,12 @@ def _coordinator(
     if name is None or job is None:
         return
     spec = mapping(dig(job, "template", "spec"))
-    there = {"jobIndex": amount(job.get("replicas")), "podIndex": amount(spec.get("completions"))}
-    for field, number in there.items():
+    counts = {"jobIndex": amount(job.get("replicas")), "podIndex": amount(spec.get("completions"))}
+    for field, number in counts.items():
         if not 0 <= amount(coordinator.get(field), 0) < number:
             message = f"{field} is {coordinator[field]}, and the last of {name!r} is {number - 1}"
             yield Hit(Pointer(pointer) / field, message)
-    indexes = "-".join(str(amount(coordinator.get(field), 0)) for field in there)
+    indexes = "-".join(str(amount(coordinator.get(field), 0)) for field in counts)
     endpoint = f"{owner}-{name}-{indexes}.{dig(job_set, 'network', 'subdomain') or owner}"
     if owner and len(endpoint) > _LABEL:
         message = f'"{endpoint}" has {len(endpoint)} characters, {len(endpoint) - _LABEL} over'

@@ -24,8 +24,8 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 def changes(folder: Path, definitions: Iterable[Mapping[str, Data]]) -> Changes:
     """Return the changes that write the CRDs to <group>/<plural>.yaml. No file is ever removed."""
     wanted = {_path(body): yamlio.dump(_kept(body)) for body in definitions}
-    there = filetree.hashes(folder, filetree.listing(folder))
-    return filetree.compare(wanted, there, keep=frozenset(there))
+    present = filetree.hashes(folder, filetree.listing(folder))
+    return filetree.compare(wanted, present, keep=frozenset(present))
 
 
 def _path(body: Mapping[str, Data]) -> str:

@@ -290,7 +290,7 @@ class _Work:
             return ()
         jobs = {file.name for file in self._selection.jobs}
         underived = self._derivation.underived(self.name)
-        return tuple(it for it in underived if self._selection.whole or it.job in jobs)
+        return tuple(entry for entry in underived if self._selection.whole or entry.job in jobs)
 
     def _believed(
         self, present: Mapping[JobFile, Recorded | None]
@@ -389,12 +389,12 @@ class _Work:
 
     def _changes(self) -> Changes:
         start = f"{self._folder.path}/"
-        forged = {it.path.removeprefix(start) for it in self._underived}
-        there = {p: "" if p in forged else sha for p, sha in self._there.items()}
+        forged = {entry.path.removeprefix(start) for entry in self._underived}
+        on_disk = {p: "" if p in forged else sha for p, sha in self._there.items()}
         copies: Mapping[str, str] = {}
         if self._selection.whole:
             copies = self._workspace.own_objects(self.name).copies
-        objects = copies if self._selection.whole else own_objects.copied(there)
+        objects = copies if self._selection.whole else own_objects.copied(on_disk)
         present = self._folder.listed
         if not kustomization.is_right(self.name, self._runs, present, objects):
             present = kustomization.written(self.name, self._runs, objects)
@@ -405,10 +405,10 @@ class _Work:
         }
         others = {
             path
-            for path in there
+            for path in on_disk
             if not self._selection.whole and path.partition("/")[0] not in selected
         }
-        return filetree.compare(wanted, there, frozenset(right | others))
+        return filetree.compare(wanted, on_disk, frozenset(right | others))
 
     @cached_property
     def _there(self) -> Mapping[str, str]:

@@ -177,8 +177,8 @@ class Derivation(Owner):
             folder = folder_of(environment)
             if top != ENVIRONMENTS or f"{rest}/".partition("/")[0] != RENDERED:
                 continue
-            there = self._workspace.rendered_tree.kind(path)
-            if there and environment not in self._workspace.survey.jobs:
+            kind = self._workspace.rendered_tree.kind(path)
+            if kind and environment not in self._workspace.survey.jobs:
                 why = f"belongs to {environment}, and there is no such environment"
                 by_environment[environment] = Underived(
                     environment=environment, job="", path=folder, why=why
@@ -412,8 +412,8 @@ class Derivation(Owner):
             return
         base = self._commit(self._lineage.bases[0])
         for environment in base.survey.jobs:
-            there = JobFile(environment, file.name)
-            if not record.is_written_for(there.path) or workspace.has(there):
+            renamed = JobFile(environment, file.name)
+            if not record.is_written_for(renamed.path) or workspace.has(renamed):
                 continue
             yield self._committed(self._lineage.bases[0], f"{folder_of(environment)}/{file.name}")
 
@@ -622,11 +622,11 @@ class Derivation(Owner):
         return kept | {path[start:]: _content(tree, path) for path in edited if tree.kind(path)}
 
 
-def finding(it: Underived) -> Finding:
+def finding(underived: Underived) -> Finding:
     """Return the finding about a file that cannot be derived, at its first differing line."""
-    subject = f"{it.environment}/{it.job}" if it.job else it.environment
-    message = f"{it.path.rpartition('/')[2]} {it.why}"
-    return dx.UNDERIVED.at(Location(it.path, it.line, 1), message, subject=subject)
+    subject = f"{underived.environment}/{underived.job}" if underived.job else underived.environment
+    message = f"{underived.path.rpartition('/')[2]} {underived.why}"
+    return dx.UNDERIVED.at(Location(underived.path, underived.line, 1), message, subject=subject)
 
 
 def may_decide(path: str) -> bool:
@@ -754,7 +754,7 @@ def _quoted(line: str) -> str:
 def _by_another(goal: State, expected: State) -> str:
     """Return that another version of tool or chart rendered a run; empty if none did."""
     record, now = _parsed(goal), _parsed(expected)
-    versions = [(it.trainwright, it.chart) for it in (record, now) if it]
+    versions = [(written.trainwright, written.chart) for written in (record, now) if written]
     if record is None or now is None or versions[0] == versions[1]:
         return ""
     by, this = (f"Trainwright {version} with chart {chart}" for version, chart in versions)

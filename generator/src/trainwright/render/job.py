@@ -153,8 +153,8 @@ def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None
     if decision.step is not Step.END and (said := _still_said(work, present.record)):
         done = replace(
             done,
-            findings=(*done.findings, *said),
-            waivers=done.waivers or _waivers_of(sources, said),
+            findings=(*done.findings, *own_findings),
+            waivers=done.waivers or _waivers_of(sources, own_findings),
         )
     return _continued(done, work, present, context.ledger)
 
@@ -320,10 +320,10 @@ def _adopted(done: Rendered, work: _Work) -> Rendered:
         return replace(done, usable=False, findings=(*done.findings, *findings))
     texts = _adopted_texts(work.file, adopted, sources.job.target)
     manifests = objects.manifests(texts, sources.job.target)
-    said = _about(work.file, tuple(_in_adopted(manifests[0], adopted, sources)))
-    done = replace(done, waivers=done.waivers or _waivers_of(sources, said))
+    own_findings = _about(work.file, tuple(_in_adopted(manifests[0], adopted, sources)))
+    done = replace(done, waivers=done.waivers or _waivers_of(sources, own_findings))
     record = _record(work, texts, manifests)
-    return replace(done, findings=(*done.findings, *said), files=texts, record=record)
+    return replace(done, findings=(*done.findings, *own_findings), files=texts, record=record)
 
 
 def _waivers_of(sources: Sources, findings: tuple[Finding, ...]) -> tuple[Waiver, ...]:
@@ -351,8 +351,8 @@ def _unadoptable(sources: Sources, adopted: Adopted) -> Iterator[Finding]:
         message = f"target is {job.target}, and the adopted object is a {adopted.manifest.kind}"
         yield dx.ADOPTED.at(sources.spec.authored(Pointer("/target")), message)
     if (job.state == "suspended") != adopted.suspended:
-        there = "is suspended" if adopted.suspended else "is not suspended"
-        message = f"state is {job.state}, and the adopted object {there}"
+        actual = "is suspended" if adopted.suspended else "is not suspended"
+        message = f"state is {job.state}, and the adopted object {actual}"
         remedy = "Commit the run as it was adopted, and edit its state then."
         yield dx.ADOPTED.at(sources.spec.authored(Pointer("/state")), message, remedy=remedy)
 

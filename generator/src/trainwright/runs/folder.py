@@ -96,8 +96,8 @@ class RenderedFolder(Owner):
     def unclaimed(self, job: str) -> str:
         """Return the object whose files are in a job's folder without a record, or "" if none."""
         folder = f"{self.path}/{job}"
-        there = [self.tree.kind(f"{folder}/{name}") for name in (RECORD_FILE, VALUES_FILE)]
-        if there != ["", "file"]:
+        kinds = [self.tree.kind(f"{folder}/{name}") for name in (RECORD_FILE, VALUES_FILE)]
+        if kinds != ["", "file"]:
             return ""
         try:
             match = _NAMED.search(self.tree.read(f"{folder}/{VALUES_FILE}"))

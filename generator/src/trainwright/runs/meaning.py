@@ -41,8 +41,8 @@ def asked(record: Record, own: Spec, chosen: Mapping[str, Spec], spec: Spec, sam
     """
     changed = _changed(record.job, recorded(own))
     for line in _BASES:
-        if found := next(filter(line.fullmatch, changed), None):
-            brought = _changed({}, recorded(chosen[found.parts[0]]))
+        if selecting := next(filter(line.fullmatch, changed), None):
+            brought = _changed({}, recorded(chosen[selecting.parts[0]]))
             changed += [
                 path
                 for path in _changed(recorded(record.spec), recorded(spec))

@@ -419,9 +419,9 @@ class Workspace(Owner):
         resolved = self.job(file)
         record, decision = resolved.record, resolved.decision
         if decision is None:
-            there = RunState.RENDERED if record and record.files else RunState.NOT_RENDERED
+            state = RunState.RENDERED if record and record.files else RunState.NOT_RENDERED
             object_, target = (record.object, record.target) if record else ("", "")
-            return JobRun(object=object_, target=target, state=there)
+            return JobRun(object=object_, target=target, state=state)
         rendered = record if record and record.files else None
         run = self._job_run(file, decision.name, decision.state, rendered)
         named = rendered or run.state is RunState.RETIRED
@@ -438,12 +438,12 @@ class Workspace(Owner):
         if finished := self.ledger(file.environment).runs.get(name):
             over, outcome = RunState.RETIRED, finished.outcome
             return JobRun(object=name, target=target, state=over, outcome=outcome)
-        there = RunState.NOT_RENDERED
+        in_git = RunState.NOT_RENDERED
         if state == "cancelled":
-            there = RunState.CANCELLED
+            in_git = RunState.CANCELLED
         elif rendered:
-            there = RunState.SUSPENDED if state == "suspended" else RunState.RENDERED
-        return JobRun(object=name, target=target, state=there)
+            in_git = RunState.SUSPENDED if state == "suspended" else RunState.RENDERED
+        return JobRun(object=name, target=target, state=in_git)
 
     def stays(self, file: JobFile, run: Recorded) -> bool:
         """Whether nothing needs doing for a job's run: its own file and its state are unchanged.

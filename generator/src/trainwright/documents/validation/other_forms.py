@@ -242,8 +242,13 @@ def toleration(value: Data) -> Fields | None:
     if match is None:
         return None
     key, text, effect = match.groups()
-    said = {"key": key, "operator": "Equal" if text else "Exists", "value": text, "effect": effect}
-    return {name: item for name, item in said.items() if item}
+    fields = {
+        "key": key,
+        "operator": "Equal" if text else "Exists",
+        "value": text,
+        "effect": effect,
+    }
+    return {name: item for name, item in fields.items() if item}
 
 
 def host_aliases(value: Data) -> Fields | None:
@@ -505,8 +510,8 @@ def _tolerations(field: str, value: Data) -> Fields | None:
     tolerations = list[Data]()
     for taint in value if isinstance(value, list) else [value]:
         of = mapping(taint)
-        said = of and {**of, "operator": "Equal" if "value" in of else "Exists"}
-        tolerations.append(said or toleration(taint))
+        given = of and {**of, "operator": "Equal" if "value" in of else "Exists"}
+        tolerations.append(given or toleration(taint))
     return at(field, tolerations) if all(tolerations) else None
 
 

@@ -614,11 +614,11 @@ def _best_branch(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 def _no_alternative(failure: _Failure, pointer: Pointer, ways: list[list[str]]) -> Violation:
     """Return the violation of a value with none of several sets of keys, or part of one."""
-    there = failure.instance if isinstance(failure.instance, dict) else {}
-    begun = [way for way in ways if there.keys() & set(way)]
+    mapping = failure.instance if isinstance(failure.instance, dict) else {}
+    begun = [way for way in ways if mapping.keys() & set(way)]
     if len(begun) == 1:
-        has = [key for key in begun[0] if key in there]
-        lacks = [key for key in begun[0] if key not in there]
+        has = [key for key in begun[0] if key in mapping]
+        lacks = [key for key in begun[0] if key not in mapping]
         message = f"{_name(pointer)} has {' and '.join(has)} without {' and '.join(lacks)}"
         return Violation(pointer, message, f"Add {' and '.join(lacks)}.")
     named = list(dict.fromkeys(" with ".join(way) for way in ways))

@@ -121,8 +121,10 @@ def _fields_of_key(key: str, value: Data, around: Fields) -> Iterable[Fields | N
     if key.removeprefix("--") not in ("", key):
         yield {"flags": {key[2:]: value}}
     if key == "volumeMounts":
-        there = around.get("volumes")
-        yield forms.mounted((forms.volumes(there) or {"volumes": mapping(there)})["volumes"], value)
+        pod_volumes = around.get("volumes")
+        yield forms.mounted(
+            (forms.volumes(pod_volumes) or {"volumes": mapping(pod_volumes)})["volumes"], value
+        )
 
 
 def _as_in_a_pod(key: str, value: Data) -> Fields | None:

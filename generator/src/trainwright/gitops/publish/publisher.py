@@ -64,8 +64,8 @@ class Publisher:
     def survey(self) -> Mapping[str, tuple[JobFile, ...]]:
         """Return HEAD's jobs by environment, including those that sparse checkout leaves out."""
         specs = self._repository.tree(self._head, self._inside, later=RENDERED)
-        there = specs.kind(ENVIRONMENTS) == "folder"
-        return load.discover(specs).jobs if there else {}
+        has_environments = specs.kind(ENVIRONMENTS) == "folder"
+        return load.discover(specs).jobs if has_environments else {}
 
     def _from_top(self, path: str) -> str:
         return f"{self._inside}/{path}" if self._inside else path
@@ -303,7 +303,11 @@ class Publisher:
         """
         proof = self._derivation
         forged = (
-            [it.path for it in proof.underived(environment) if not self._is_discarded(proof, it)]
+            [
+                file.path
+                for file in proof.underived(environment)
+                if not self._is_discarded(proof, file)
+            ]
             if proof
             else []
         )
@@ -332,13 +336,13 @@ class Publisher:
             inside = f"{ENVIRONMENTS}/{name}/{RENDERED}"
             dirty = self._repository.uncommitted(self._from_top(inside))
             folder = self._root / inside
-            there = filetree.hashes(folder, filetree.listing(folder))
+            on_disk = filetree.hashes(folder, filetree.listing(folder))
             edits = tuple(
                 f"{inside}/{job}/{file}"
                 for job, files in RenderedFolder(Folder(self._root), name).sums.items()
                 for file, sha in files.items()
                 if self._from_top(f"{inside}/{job}/{file}") in dirty
-                and there.get(f"{job}/{file}", sha) != sha
+                and on_disk.get(f"{job}/{file}", sha) != sha
             )
             if edits and not self._options.discard_edits:
                 raise PublishError(f"edited by hand: {listed(edits)}; or give --discard-edits")

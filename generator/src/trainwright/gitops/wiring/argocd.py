@@ -164,8 +164,8 @@ def of_records(site: Site) -> dict[str, Data]:
     Argo CD reads a file as YAML, which includes JSON, whatever its extension.
     https://github.com/argoproj/argo-cd/blob/v3.5.1/applicationset/generators/git.go
     """
-    there = {"key": "state", "operator": "In", "values": ["active", "suspended"]}
-    return {**_files(site, RECORD_FILE), "selector": {"matchExpressions": [there]}}
+    rendered = {"key": "state", "operator": "In", "values": ["active", "suspended"]}
+    return {**_files(site, RECORD_FILE), "selector": {"matchExpressions": [rendered]}}
 
 
 def _files(site: Site, name: str) -> dict[str, Data]:

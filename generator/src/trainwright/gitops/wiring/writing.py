@@ -96,11 +96,11 @@ def changes(folder: Path, surveyed: LoadedSites) -> Changes:
     wanted = tree(surveyed)
     names = [site.environment.name for site in surveyed.sites]
     inside = (f"{name}/{path}" for name in names for path in filetree.listing(folder / name))
-    there = filetree.hashes(
+    present = filetree.hashes(
         folder, (*inside, customizations.CONFIG_MAP, customizations.HELM_VALUES)
     )
-    keep = frozenset(path for path in there if not _ours(folder / path))
-    return filetree.compare(wanted, there, keep)
+    keep = frozenset(path for path in present if not _ours(folder / path))
+    return filetree.compare(wanted, present, keep)
 
 
 def stale(root: Path, workspace: Workspace | None = None) -> tuple[str, ...]:
@@ -125,12 +125,14 @@ def _stale(folder: Tree, workspace: Workspace) -> tuple[str, ...]:
     sites = tuple(wired)
     if surveyed.failed or not sites:
         return ()
-    wanted = {f"{WIRING}/{it}": text for it, text in tree(replace(surveyed, sites=sites)).items()}
+    wanted = {
+        f"{WIRING}/{name}": text for name, text in tree(replace(surveyed, sites=sites)).items()
+    }
     inside = {path for site in sites for path in _files(folder, _folder(site))}
-    once = (f"{WIRING}/{it}" for it in (customizations.CONFIG_MAP, customizations.HELM_VALUES))
-    there = {path: folder.read(path) for path in {*inside, *once} if folder.kind(path) == "file"}
-    other = (path for path, text in wanted.items() if there.get(path) != text.encode())
-    gone = (p for p, raw in there.items() if p not in wanted and raw.startswith(_MARK.encode()))
+    once = (f"{WIRING}/{name}" for name in (customizations.CONFIG_MAP, customizations.HELM_VALUES))
+    present = {path: folder.read(path) for path in {*inside, *once} if folder.kind(path) == "file"}
+    other = (path for path, text in wanted.items() if present.get(path) != text.encode())
+    gone = (p for p, raw in present.items() if p not in wanted and raw.startswith(_MARK.encode()))
     return tuple(sorted((*other, *gone)))
 
 

@@ -204,5 +204,5 @@ def _sidecar(container: Container) -> Container:
 
 
 def _container(container: Container) -> Container:
-    mounts = {volume: _each(_mount, there) for volume, there in container.mounts.items()}
+    mounts = {volume: _each(_mount, own) for volume, own in container.mounts.items()}
     return _with(container, {"env": _variables(container.env), "mounts": mounts})

@@ -192,7 +192,10 @@ def _fields_differing(
         pair = (id(was), id(now), name)
         if pair not in known:
             known[pair] = tuple(_differing(was, now, Pointer() / name, known))
-        yield from (replace(one, path=Pointer(f"{path}{one.path}")) for one in known[pair])
+        yield from (
+            replace(difference, path=Pointer(f"{path}{difference.path}"))
+            for difference in known[pair]
+        )
 
 
 _ABSENT = object()

@@ -35,7 +35,7 @@ def _state_of(body: Mapping[str, Data]) -> State:
         total=None if ready is None else amount(spec.get("replicas")),
     )
     held = holding(status.get("conditions"))
-    said = replace(
+    reported = replace(
         counted,
         reason=text(status.get("reason")),
         message=text(status.get("message")),
@@ -46,7 +46,7 @@ def _state_of(body: Mapping[str, Data]) -> State:
     if ended := first(held, _CONDITIONS, counted):
         return ended
     if over:
-        return replace(said, phase=over)
+        return replace(reported, phase=over)
     if spec.get("suspend") or dig(spec, "runPolicy", "suspend"):
         return suspended(held, counted)
     if lasting := next((phase for phase in phases if phase not in _ENDED), None):

@@ -64,8 +64,8 @@ def dependencies(written: Data) -> dict[str, str]:
     """Return the condition that is awaited of each service, from a list of names or a mapping."""
     if isinstance(written, Mapping):
         return {
-            str(name): str(mapping(said).get("condition", _STARTED))
-            for name, said in written.items()
+            str(name): str(mapping(dependency).get("condition", _STARTED))
+            for name, dependency in written.items()
         }
     return {str(name): _STARTED for name in sequence(written)}
 

@@ -41,7 +41,7 @@ def _split(line: str) -> list[str] | None:
 
     `shlex` keeps some backslashes between double quotes that shells take away.
     """
-    found: list[str] = []
+    words: list[str] = []
     at, inside = 0, False
     while at < len(line):
         match = _PART.match(line, at)
@@ -53,9 +53,9 @@ def _split(line: str) -> list[str] | None:
             continue
         part = match["single"] or match["escaped"] or match["plain"] or ""
         part += _ESCAPED.sub(r"\1", match["double"] or "")
-        found = [*found[:-1], found[-1] + part] if inside else [*found, part]
+        words = [*words[:-1], words[-1] + part] if inside else [*words, part]
         inside = True
-    return found
+    return words
 
 
 def _word(word: str) -> str:

@@ -50,7 +50,10 @@ def _state_of(body: Mapping[str, Data]) -> State:
 
 def _ready(cluster: Mapping[str, Data]) -> int:
     """Return how many nodes are ready: the head by its condition, which KubeRay sets since 1.3."""
-    conditions = {it.get("type"): it.get("status") for it in mappings(cluster.get("conditions"))}
+    conditions = {
+        condition.get("type"): condition.get("status")
+        for condition in mappings(cluster.get("conditions"))
+    }
     has_address = bool(mapping(cluster.get("head")).get("podIP"))  # all that 1.2 says
     head = conditions.get("HeadPodReady", "True" if has_address else "") == "True"
     return amount(cluster.get("readyWorkerReplicas"), 0) + int(

@@ -207,7 +207,9 @@ def _spelled_as(value: Data, other: Data) -> Data:
     if len(own) != len(others):
         return value
     pairs = zip(own, others, strict=True)
-    spelled = [there if _is_same_decimal(here, there) else here for here, there in pairs]
+    spelled = [
+        elsewhere if _is_same_decimal(here, elsewhere) else here for here, elsewhere in pairs
+    ]
     return spelled if isinstance(value, list) else spelled[0]
 
 
