@@ -141,3 +141,49 @@ def test_a_deadline_of_the_run_is_counted_once(tmp_path: Path, target: str, time
     assert found["after"]["gpuHours"] == {"low": hours, "high": hours}
     (budget,) = [fit for fit in found["capacity"] if fit["what"] == "budget"]
     assert budget["need"] == hours
+
+
+# --- a budget as a rule ----------------------------------------------------------------------------
+
+_PRICED = "pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, pricePerGpuHour: 2.5}}\n"
+_ON_GPUS = 'resources: {cpu: "1", memory: 1Gi, gpu: 8}\npool: h100\n'  # 2 nodes for 2 hours
+
+
+def _over_budget(tmp_path: Path, extra: str, job: str = "") -> tuple[int, list[str]]:
+    repository = Repository(tmp_path)
+    repository.environment("prod", _PRICED + extra)
+    for name in ("a", "b"):
+        text = repository.job(f"prod/{name}").read_text()
+        lines = [line for line in text.splitlines(True) if not line.startswith("resources:")]
+        repository.write(f"prod/jobs/{name}.yaml", "".join(lines) + _ON_GPUS + job)
+    done = repository.run("check", "--no-cache", "-o", "json")
+    results = json.loads(done.stdout)["report"]["results"]
+    found = [r for r in results if r["rule"] == "TW034"]
+    assert all(r["place"]["file"] == "environments/prod/environment.yaml" for r in found)
+    return done.exit_code, [f"{r['severity']} {r['message']}" for r in found]
+
+
+@pytest.mark.parametrize(
+    ("extra", "code", "found"),
+    [
+        ("budget: {gpuHours: 63}\n", 0, ["note the runs of prod ask for 64 GPU-hours, the budget is 63: 1 more than that"]),
+        ("budget: {gpuHours: 64}\n", 0, []),
+        ("budget: {cost: 100}\n", 0, ["note the runs of prod ask for 160 USD, the budget is 100: 60 more than that"]),
+        ("budget: {gpuHours: 10}\nseverities: {TW034: required}\n", 1, ["error the runs of prod ask for 64 GPU-hours, the budget is 10: 54 more than that"]),
+        ('budget: {gpuHours: 10}\nseverities: {TW034: "off"}\n', 0, []),
+        ("severities: {TW034: required}\n", 0, []),
+    ],
+)  # fmt: skip
+def test_an_exceeded_budget_is_a_finding(
+    tmp_path: Path, extra: str, code: int, found: list[str]
+) -> None:
+    assert _over_budget(tmp_path, extra) == (code, found)
+
+
+def test_a_suspended_job_asks_for_nothing(tmp_path: Path) -> None:
+    assert _over_budget(tmp_path, "budget: {gpuHours: 10}\n", "state: suspended\n") == (0, [])
+
+
+def test_one_job_alone_says_nothing_of_the_budget(tmp_path: Path) -> None:
+    _over_budget(tmp_path, "budget: {gpuHours: 10}\n")
+    assert "TW034" not in Repository(tmp_path).run("check", "prod/a").stdout

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
+from trainwright.datatypes.environment import Budget, Environment
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
+from trainwright.datatypes.listing import plural
+from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import Document
 from trainwright.findings import diagnostics as dx
 from trainwright.render.cache import Remembered
@@ -18,7 +21,7 @@ from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import Record
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import ledger
+from trainwright.specs import capacity, ledger
 from trainwright.specs.merge import Layer
 from trainwright.specs.own_objects import NONE
 
@@ -52,12 +55,33 @@ class EnvironmentCheck:
             from trainwright.render import own_object_checks  # which needs all rules
 
             together += tuple(own_object_checks.findings(environment, own, self.runs))
+        if self.complete and environment.budget != Budget():
+            together += tuple(self._over_budget(workspace, environment))
         together += tuple(deception.in_lines(self._unseen(workspace), self.name))
         checked = [*self._of_jobs(), JobFindings("", together, ()), *self._unknown(workspace)]
         findings = apply_policy(environment, checked, today, whole=self.whole)
         jobs = {file.name for file in self.jobs}
         strange = ledger.strangers(entries, jobs, self.name) if self.whole else ()
         return (*findings, *strange)
+
+    def _over_budget(self, workspace: Workspace, environment: Environment) -> Iterator[Finding]:
+        """Yield a finding for each budget that all runs of the environment exceed together."""
+        document = workspace.loaded(self.name).document
+        asked = (workspace.asking(file) for file in self.jobs)
+        demands = [(it.job, it.demand) for it in asked if it.job]
+        for fit in capacity.check_capacity(environment, demands):
+            if fit.what == "budget" and fit.short and document:
+                at = Pointer.of("budget", "cost" if fit.is_money else "gpuHours")
+                need, has, short = (f"{amount:,.0f}" for amount in (fit.need, fit.has, fit.short))
+                rest = (
+                    f"; {plural(fit.unknown, 'job')} more cannot be counted" if fit.unknown else ""
+                )
+                message = (
+                    f"the runs of {self.name} ask for {need} {fit.unit}, the budget is {has}: "
+                    f"{short} more than that{rest}"
+                )
+                place = document.key_place(at)
+                yield dx.OVER_BUDGET.at(place, message, subject=self.name, path=at)
 
     def _unseen(self, workspace: Workspace) -> Iterator[tuple[Location, str]]:
         """Yield lines with invisible text, from files that are not checked along with a job."""
