@@ -290,6 +290,33 @@ def test_of_a_feature_branch_it_follows_what_the_remote_has(tmp_path: Path) -> N
     assert "branch: main\n" in wired
 
 
+@pytest.mark.parametrize("branch", ["main", "master", "trunk"])
+@pytest.mark.parametrize("there", ["remote", "local", "detached"])
+def test_of_a_feature_branch_it_follows_the_one_that_it_will_be_merged_into(
+    tmp_path: Path, branch: str, there: str
+) -> None:
+    """Also where the clone does not know the default branch of its remote, as one of CI."""
+    origin = tmp_path / "origin"
+    origin.mkdir()
+    git.git(origin, "init", "--quiet", f"--initial-branch={branch}")
+    (origin / "LICENSE").touch()
+    git.commit(origin)
+    folder = origin
+    if there != "local":
+        git.git(tmp_path, "clone", "--quiet", str(origin), "clone")
+        folder = tmp_path / "clone"
+        git.git(folder, "remote", "set-head", "origin", "--delete")
+    if there == "detached":
+        git.git(folder, "switch", "--quiet", "--detach")
+        git.git(folder, "branch", "--quiet", "-D", branch)
+    else:
+        git.git(folder, "switch", "--quiet", "--create", "add-training")
+    assert init(folder, "--repository", URL, engine="flux").exit_code == 0
+    wired = "".join(path.read_text() for path in (folder / "wiring").rglob("*.yaml"))
+    followed = "add-training" if (there, branch) == ("local", "trunk") else branch
+    assert f"branch: {followed}\n" in wired  # nothing tells which of two other names it is
+
+
 @pytest.mark.parametrize("branch", ["main", "master"])
 def test_the_branch_that_git_init_will_make(
     tmp_path: Path, branch: str, monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,7 @@ from trainwright.cli.suggestions import Choice, Command, meant
 from trainwright.datatypes.layout import WIRING
 
 if TYPE_CHECKING:
+    from trainwright.files.git import Repository
     from trainwright.setup.init.repository import Answers
 
 ENGINES = ("argocd", "flux", "none")
@@ -121,23 +122,48 @@ def _origin(folder: Path) -> str:
 
 
 def _branch(folder: Path) -> str:
-    """What the engine will follow: the remote's branch, else the current one, else git's default.
+    """What the engine will follow: the branch into which others are merged, else git's default.
 
     A folder that is in no repository yet gets the branch that `git init` will make in it.
     """
     from trainwright.files import git
 
     repository = git.at(_nearest(folder))
+    if merged_into := _merged_into(repository):
+        return merged_into
     for command in (
-        ("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD"),
-        ("symbolic-ref", "--quiet", "HEAD"),
         ("var", "GIT_DEFAULT_BRANCH"),
         ("config", "--get", "init.defaultBranch"),  # before git 2.35, which has no such variable
     ):
         with suppress(git.GitError):
-            name = repository.line(*command)
-            return name.removeprefix("refs/remotes/origin/").removeprefix("refs/heads/")
+            return repository.line(*command)
     return "master"
+
+
+def _merged_into(repository: Repository) -> str:
+    """Return the default branch of the remote; where the clone does not know it, main or master,
+    else the only branch of the remote, or the current one; "" where there is none.
+    """
+    from trainwright.files import git
+
+    def line(*command: str) -> str:
+        with suppress(git.GitError):
+            return repository.line(*command)
+        return ""
+
+    if default := line("symbolic-ref", "--quiet", f"{_REMOTE}HEAD"):
+        return default.removeprefix(_REMOTE)
+    references = line("for-each-ref", "--format=%(refname)", _LOCAL, _REMOTE).splitlines()
+    remote = [name.removeprefix(_REMOTE) for name in references if name.startswith(_REMOTE)]
+    current = line("symbolic-ref", "--quiet", "HEAD").removeprefix(_LOCAL)
+    there = remote or [current, *(name.removeprefix(_LOCAL) for name in references)]
+    usual = [name for name in (current, *_USUAL) if name in _USUAL and name in there]
+    only = remote if len(remote) == 1 else []
+    return next(iter((*usual, *only, current)))
+
+
+_LOCAL, _REMOTE = "refs/heads/", "refs/remotes/origin/"
+_USUAL = ("main", "master")
 
 
 def _nearest(folder: Path) -> Path:
