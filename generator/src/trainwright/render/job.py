@@ -150,7 +150,7 @@ def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None
         done = replace(done, findings=findings, waivers=waivers)
     if present is None:
         return replace(done, record=_record(work, {}, ()))
-    if decision.step is not Step.END and (said := _still_said(work, present.record)):
+    if decision.step is not Step.END and (own_findings := _still_said(work, present.record)):
         done = replace(
             done,
             findings=(*done.findings, *own_findings),
