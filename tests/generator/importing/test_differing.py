@@ -160,3 +160,54 @@ def test_a_container_that_is_restarted_in_its_pod_keeps_its_emptydir(
     assert of_volumes == []
     assert [left["severity"] for left in restarts] == [severity]
     assert all("emptyDir" in left["why"] for left in restarts if severity == "behaviour")
+
+
+FIXED = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Environment
+namespace: default
+kubernetes: {version: "1.34"}
+podSecurity: privileged
+defaults: {target: TARGET}
+targets: {job: {}, jobset: {}, trainjob: {version: "2.3"}}
+"""
+ELASTIC = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: train}
+spec:
+  elasticPolicy: {minReplicas: LEAST, maxReplicas: 4, rdzvBackend: c10d}
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 4
+      restartPolicy: OnFailure
+      template:
+        spec:
+          containers:
+          - {name: pytorch, image: "registry.example.com/a:1", command: [torchrun, train.py]}
+"""
+
+
+@pytest.mark.parametrize("target", ["job", "jobset", "trainjob"])
+@pytest.mark.parametrize("least", [4, 2])
+def test_an_elastic_range_where_the_number_of_nodes_is_fixed(
+    least: int, target: str, tmp_path: Path
+) -> None:
+    """One size is what nodes says; of a range it is said that it is lost, and in few lines."""
+    repository = Repository(tmp_path)
+    repository.write("lab/environment.yaml", FIXED.replace("TARGET", target))
+    manifest = tmp_path / "elastic.yaml"
+    manifest.write_text(ELASTIC.replace("LEAST", str(least)), encoding="utf-8")
+    done = repository.run("import", str(manifest), "--env", "lab", "-o", "json")
+    assert done.exit_code == (0 if least == 4 else 1), done.output
+    (one,) = json.loads(done.stdout)["import"]["imported"]
+    sizes = [left for left in one["left"] if left["field"].endswith("Replicas")]
+    assert len(sizes) == 2
+    for left in sizes:
+        assert left["severity"] == ("cosmetic" if least == 4 else "cannot-run"), left
+        assert ("one size, 4 nodes" if least == 4 else "fixed at the start") in left["why"]
+    assert "/pods/1/" not in json.dumps(one)
+    assert "pods.1." not in json.dumps(one)
+    spec = yaml.safe_load((tmp_path / "environments/lab/jobs/train.yaml").read_text("utf-8"))
+    assert (spec["nodes"], "elastic" in spec) == (4, False)
+    assert repository.run("render").exit_code == 0

@@ -77,6 +77,22 @@ def test_an_elastic_job_is_refused_by_name_and_left_alone(place: Repository) -> 
     assert "Use target pytorchjob, or set nodes instead of elastic" in done.stderr
 
 
+def test_a_job_that_does_not_move_there_is_refused_by_name(place: Repository) -> None:
+    place.write("prod/environment.yaml", BOTH.replace("trainjob: {", "jobset: {}, trainjob: {"))
+    place.job("prod/elastic", "elastic: {minNodes: 1, maxNodes: 4}\ntarget: pytorchjob\n")
+    place.job("prod/there", "target: jobset\n")
+    named = place.run("import", "--to", "jobset", "prod/elastic", "prod/there")
+    assert named.exit_code == 1, named.output
+    refused = "prod/elastic: refused: jobs of target pytorchjob move to trainjob, and not to jobset"
+    assert refused in named.stderr
+    assert "prod/there" not in named.stderr
+    assert "0 moved, 1 refused" in named.stderr
+    for pattern in ("prod", "prod/*"):
+        all_of_them = place.run("import", "--to", "jobset", pattern)
+        assert all_of_them.exit_code == 0, all_of_them.output
+        assert "0 moved, 0 refused" in all_of_them.stderr
+
+
 def test_an_elastic_job_of_one_size_has_that_many_nodes(place: Repository) -> None:
     own = "elastic: {minNodes: 3, maxNodes: 3}\nretries: 2\n"
     path = place.job("prod/elastic", own)

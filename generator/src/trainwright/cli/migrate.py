@@ -36,10 +36,14 @@ def migrate(context: Context, selections: tuple[str, ...], to: str, *, dry_run: 
     with errors(), nullcontext() if dry_run else context.held():
         tree = Tracked(Folder(context.root))
         migrations: list[Migration] = []
+        named = {selection.removeprefix("./") for selection in selections}
         for selection in select(selections, load.discover(tree).jobs):
             place = ImportContext(tree, selection.environment)
-            done = (migration.migrate(place, file, to) for file in selection.jobs)
-            migrations += [migrated for migrated in done if migrated is not None]
+            for file in selection.jobs:
+                migrated = migration.migrate(place, file, to)
+                if migrated is None and named & {str(file), file.path}:
+                    migrated = migration.elsewhere(place, file, to)
+                migrations += [migrated] if migrated is not None else []
         for migrated in migrations:
             _say(context, migrated)
         if not dry_run:

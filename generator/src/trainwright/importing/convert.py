@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from trainwright.datatypes.data import Data
@@ -91,6 +92,8 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
         place.refuse_unreadable(spec)
     rendered = place.run(best.spec)
     assert isinstance(rendered, NormalForm), "its sample was one"
+    if run.elastic and not rendered.elastic:  # of which only the first pod is known
+        rendered = replace(rendered, pods=rendered.pods[: len(run.pods)])
     accounts = accounting.accounts(source, run, rendered)
     explain = reasons.Reasons(
         source=source,

@@ -50,6 +50,20 @@ def migrate(place: ImportContext, file: JobFile, to: str) -> Migration | None:
         return _refused(file, before, str(error), "")
 
 
+def elsewhere(place: ImportContext, file: JobFile, to: str) -> Migration | None:
+    """Return the refusal of a job that does not move to the target `to`; None if it is there."""
+    before = place.tree.read(file.path)
+    try:
+        old = TARGETS[place.written(file, before).data["target"]]
+    except SourceError as error:
+        return _refused(file, before, str(error), "")
+    if old.name == to:
+        return None
+    new = successors().get(old.kind)
+    moves = f"move to {new.name}, and not to {to}" if new else "move to no other target"
+    return _refused(file, before, f"jobs of target {old.name} {moves}", "")
+
+
 def _migrated(place: ImportContext, file: JobFile, before: bytes, to: str) -> Migration | None:
     spec = place.written(file, before)
     old = TARGETS[spec.data["target"]]

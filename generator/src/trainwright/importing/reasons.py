@@ -229,6 +229,7 @@ class Reasons:
         yield from _generated(at)
         yield from self._emptied(changed)
         yield from self._restarts(changed)
+        yield from self._of_one_size(changed)
         if changed == ("/suspended",) and self.rendered.queue:
             yield Reason("", "Kueue admits what waits in its queues", Loss.COSMETIC)
         if not changed and (_OF_VOLUMES.match(at) or self._is_of_config(account)):
@@ -271,6 +272,14 @@ class Reasons:
         if bounded and all(path.endswith("/restart/limit") for path in changed):
             why = f"restarts have a limit in a spec: retries is {bounded[0]} here"
             yield Reason("", why, Loss.COSMETIC)
+
+    def _of_one_size(self, changed: tuple[Pointer, ...]) -> Iterator[Reason]:
+        """Yield a reason if an elastic range is one size, which the nodes of the spec are."""
+        if self.rendered.elastic or not any(path.startswith("/elastic/") for path in changed):
+            return
+        nodes = self.rendered.nodes
+        if self.source.workload().sizes == (nodes, nodes):
+            yield Reason("", f"its range is one size, {nodes} nodes", Loss.COSMETIC)
 
     def _severity(self, changed: tuple[Pointer, ...]) -> Loss:
         """Return the severity of these parts of the normal form being rendered differently."""
