@@ -100,6 +100,11 @@ def goes_on(
         return False
     if after is not None and (after.retired or after.object == before.object):
         return False
+    return is_kept(before, after, environment)
+
+
+def is_kept(before: PlannedRun, after: PlannedRun | None, environment: Environment | None) -> bool:
+    """Whether no GitOps engine deletes the object of a run that is removed from git."""
     kept = _leaves(before, environment) is Departure.KEPT
     return kept or (after is None and bool(_pruned_by(before, environment)))
 

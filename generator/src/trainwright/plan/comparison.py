@@ -42,6 +42,7 @@ from trainwright.plan.model import (
     SharedFileImpact,
     WiringChange,
 )
+from trainwright.plan.places import Place, jobs_by_place, place_of
 from trainwright.plan.revision import Revision
 from trainwright.render import derivation
 from trainwright.render.derivation import Derivation, Underived
@@ -375,7 +376,7 @@ class Comparison(Owner):
             before = self._was(file)
             after = self.after.after(file, now, before) if now else None
         errors = self._errors(file)
-        environment = self._environment_of(file.environment)
+        environment = self._applying(file.environment)
         if self._is_rendered(file) and _differ(before, after):
             action, why = self._applied(file, before, after)
         elif errors or (now is not None and not now.usable):
@@ -390,6 +391,7 @@ class Comparison(Owner):
             action, why = self._again(file, before, after, (action, why))
         if action in _BEGINS:
             why = self._beginning(file, action, why, self._unadmitted(file, after))
+        action, why = self._shared_object(file, before, after, (action, why))
         held = self._held(file) if action in (Action.UNCHANGED, Action.IN_PLACE) else ()
         waiting = "; ".join(dict.fromkeys(self._untaken(file))) if held else ""
         if held and action is Action.UNCHANGED:
@@ -402,7 +404,8 @@ class Comparison(Owner):
             fields = ", ".join(dict.fromkeys(cause.pointer.dotted for cause in otherwise))
             why = f"{why}; not with what its sources have now of {fields}"
         unchanged = action is Action.UNCHANGED
-        stays = _is_unrendered(action, after) or actions.goes_on(before, after, environment)
+        goes_on = action is not Action.IN_PLACE and actions.goes_on(before, after, environment)
+        stays = _is_unrendered(action, after) or goes_on
         return JobChange(
             file=file,
             action=action,
@@ -428,6 +431,52 @@ class Comparison(Owner):
         findings = JobFindings(file.name, now.findings, now.waivers)
         return waived(environment, findings, self._options.today)
 
+    def _shared_object(
+        self,
+        file: JobFile,
+        before: PlannedRun | None,
+        after: PlannedRun | None,
+        planned: actions.PlannedAction,
+    ) -> actions.PlannedAction:
+        """Return the planned action, adjusted to an object that another job has, too: before the
+        merge where the job starts with it, or after it where the job loses it.
+        """
+        action, why = planned
+        others = tuple(self._from_another(file)) if action in _MAKES else ()
+        if action is Action.STARTED:
+            why = "; ".join((why, *others))
+        elif others:  # an adopted object that git has already
+            action, why = Action.IN_PLACE, "; ".join(others)
+        keeper = self._keeper(file) if action in _LEAVES else None
+        if keeper is None or before is None:
+            return action, why
+        if actions.is_kept(before, after, self._applying(file.environment)):
+            return Action.IN_PLACE, f"{before.object} goes on as the run of {keeper}"
+        again = "which makes it again: it then trains from the start"
+        return action, f"{why}; it is the run of {keeper}, too, {again}"
+
+    def _keeper(self, file: JobFile) -> JobFile | None:
+        """Return another job that has the object of a job after the merge, or None if none has."""
+        place = place_of(self.before, file)
+        others = self._places_after().get(place, ()) if place else ()
+        return next((other for other in others if other != file), None)
+
+    def _from_another(self, file: JobFile) -> Iterator[str]:
+        """Yield that the object with which a job starts is that of another job before the merge."""
+        if place := place_of(self.after, file):
+            others = self._places_before().get(place, ())
+            for other in (other for other in others if other != file):
+                there = f"{place[2]} is the run of {other} before the merge"
+                yield f"{there}: where it is in the cluster, it goes on"
+
+    @tracked(same=eq)
+    def _places_before(self) -> Mapping[Place, tuple[JobFile, ...]]:
+        return jobs_by_place(self.before)
+
+    @tracked(same=eq)
+    def _places_after(self) -> Mapping[Place, tuple[JobFile, ...]]:
+        return jobs_by_place(self.after)
+
     def _renamed(self, file: JobFile) -> Iterator[str]:
         """Yield that a new job has the content of a removed one, and whether that trains on."""
         spec = None if self.before.has(file) else self.after.job(file).loaded.spec
@@ -452,6 +501,12 @@ class Comparison(Owner):
     def _environment_of(self, name: str) -> Environment | None:
         return self.after.environments.get(name)
 
+    def _applying(self, name: str) -> Environment | None:
+        """Return the environment by whose settings runs are applied and deleted: as it was before
+        the merge, where that removes or breaks it.
+        """
+        return self._environment_of(name) or self.before.environments.get(name)
+
     @tracked(same=eq)
     def _rendered_files(self) -> frozenset[JobFile]:
         parts = (path.split("/") for path in self.changed)
@@ -467,7 +522,7 @@ class Comparison(Owner):
         self, file: JobFile, before: PlannedRun | None, after: PlannedRun | None
     ) -> actions.PlannedAction:
         """Return what happens to a job, judged by its run's rendered files on both sides."""
-        environment = self._environment_of(file.environment)
+        environment = self._applying(file.environment)
         planned = actions.decide(before, after, environment)
         gone = before and before.object and not (after and after.object)
         if gone and self.after.has(file) and (after is None or after.state not in ENDED):
@@ -609,7 +664,8 @@ class Comparison(Owner):
 
     def _otherwise(self, file: JobFile) -> Iterator[Cause]:
         """Yield the values in which a run that begins differs from its sources after the merge."""
-        new = self._settled(file) if self._is_rendered(file) else None
+        begins = self._is_rendered(file) and not any(self._from_another(file))
+        new = self._settled(file) if begins else None
         for held in new.held if new else ():
             yield Cause(held.path, held.before, held.after, held.place)
 
@@ -909,6 +965,8 @@ def _differ(before: PlannedRun | None, after: PlannedRun | None) -> bool:
     return (before.files if before else {}) != (after.files if after else {})
 
 
+_MAKES = frozenset({Action.STARTED, Action.ADOPTED})
+_LEAVES = frozenset({Action.LEFT, Action.DELETED, Action.CANCELLED})
 _BEGINS = frozenset({Action.STARTED, Action.NEW_RUN})
 # Actions that need no newly rendered files.
 _AS_RENDERED = frozenset({Action.UNCHANGED, Action.OUTDATED, Action.BROKEN})
