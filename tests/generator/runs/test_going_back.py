@@ -315,3 +315,34 @@ def test_a_renamed_environment_keeps_its_runs(tmp_path: Path) -> None:
     after = repository.tree()
     for name in ("pytorchjob.yaml", "values.yaml"):
         assert after[f"prod/rendered/llm/{name}"] == before[f"dev/rendered/llm/{name}"]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    ["", "# a comment\n", "state: suspended\n", "namespace"],
+    ids=["as it is", "comment", "suspended", "namespace"],
+)
+def test_a_renamed_environment_keeps_in_git_what_has_replaced_another_run(
+    edit: str, repository: Repository
+) -> None:
+    """Its runs are proved by those of the environment that is gone, its finished ones as well."""
+    nodes(repository, 3)
+    repository.job("prod/done")
+    began = name(commit(repository))
+    assert repository.run("retire", "prod/done", "--commit").exit_code == 0
+    git(repository.root, "checkout", "--quiet", "-b", "rename")
+    environments = repository.root / "environments"
+    (environments / "prod").rename(environments / "live")
+    if edit == "namespace":
+        in_namespace(repository, "live")
+    else:
+        with (environments / "live/jobs/llm.yaml").open("a", encoding="utf-8") as job:
+            job.write(edit)
+    tree = commit(repository, "Rename")
+    record = json.loads(tree["live/rendered/llm/run.lock"])
+    assert (record["object"], record["environment"]["namespace"]) == (began, "training")
+    assert not [path for path in tree if path.startswith("live/rendered/done/") and "job" in path]
+    for verb in ("check", "render --check", "gitops verify HEAD", "plan --against main"):
+        done = repository.run(*verb.split())
+        assert done.exit_code == 0, (verb, done.output)
+        assert "TW057" not in done.output

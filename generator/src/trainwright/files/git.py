@@ -77,6 +77,10 @@ class Repository:
         pairs = zip(revisions, listed.decode(errors="replace").splitlines(), strict=True)
         return {name: commit for name, commit in pairs if not commit.endswith("missing")}
 
+    def parents(self, commit: str) -> tuple[str, ...]:
+        """The commits that a commit came after."""
+        return tuple(self.line("rev-list", "--parents", "--max-count=1", commit).split()[1:])
+
     def merge_base(self, one: str, other: str) -> str:
         """Return the newest commit that both have in their history.
 

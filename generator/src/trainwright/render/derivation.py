@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.layout import ADOPTED, ENVIRONMENTS, RENDERED, JobFile
+from trainwright.datatypes.layout import ADOPTED, ENVIRONMENTS, RENDERED, JobFile, environment_path
 from trainwright.files import filetree
 from trainwright.files.git import GitError
 from trainwright.files.lineage import Lineage
@@ -108,6 +108,7 @@ class Derivation(Owner):
         self._jobs: dict[str, dict[str, None]] = {}  # folders that differ, by environment
         self._shared: dict[JobFile, tuple[str, ...]] = {}  # commits that wrote a job's record
         self._objects: dict[JobFile, frozenset[str]] = {}  # of a job's runs in the bases
+        self._followed: set[JobFile] = set()  # to the environments that they went along with
 
     def edited(self, workspace: Workspace, changed: frozenset[str]) -> Derivation:
         """Return the derivation for an edited tree, in which other files differ from the base."""
@@ -294,9 +295,10 @@ class Derivation(Owner):
         if goal in believed or self._leads(self._workspace, file, believed, goal):
             refusal = self._refusal(file, goal)
             return _Proof(not refusal, believed[0] if refusal else goal, refusal=refusal)
+        last = believed[-1] or next(self._elsewhere(self._workspace, file, goal), {})
         if self._was_written_here(file, goal):
-            return _Proof(True, believed[-1], here=True)
-        return _Proof(False, believed[-1], self._derived(self._workspace, file, believed[-1], goal))
+            return _Proof(True, last, here=True)
+        return _Proof(False, last, self._derived(self._workspace, file, last, goal))
 
     @tracked()
     def _known(self, file: JobFile) -> Sequence[State]:
@@ -326,10 +328,13 @@ class Derivation(Owner):
         return not self._lineage.whole and record.object not in self._of_bases(file)
 
     def _of_bases(self, file: JobFile) -> frozenset[str]:
-        """Return the objects of a job's runs in the bases."""
+        """Return the objects of a job's runs in the bases, whatever its environment is called there."""
         if file not in self._objects:
-            path = f"{folder_of(file.environment)}/{file.name}"
-            states = (self._committed(base, path) for base in self._lineage.bases)
+            gone = {*self._commit(self._lineage.bases[0]).survey.jobs}
+            names = (file.environment, *sorted(gone - {*self._workspace.survey.jobs}))
+            paths = [f"{folder_of(name)}/{file.name}" for name in names]
+            bases = self._lineage.bases
+            states = (self._committed(base, path) for base in bases for path in paths)
             self._objects[file] = frozenset(record.object for record in _records(states))
         return self._objects[file]
 
@@ -406,16 +411,32 @@ class Derivation(Owner):
         return name if name in names or identity.is_of(file.name, name) else None
 
     def _elsewhere(self, workspace: Workspace, file: JobFile, goal: State) -> Iterator[State]:
-        """Yield the folder in the base that a job had before its environment was renamed."""
-        record = _parsed(goal)
-        if record is None or record.is_written_for(file.path):
+        """Yield the believed folders of the same run in an environment that is there no more: one
+        that was renamed takes its runs along.
+        """
+        if (record := _parsed(goal)) is None:
             return
-        base = self._commit(self._lineage.bases[0])
-        for environment in base.survey.jobs:
-            renamed = JobFile(environment, file.name)
-            if not record.is_written_for(renamed.path) or workspace.has(renamed):
+        names = {record.environment_name, *self._before_it_was_made(file.environment)}
+        for environment in sorted(names - {"", *workspace.survey.jobs}):
+            there = JobFile(environment, file.name)
+            if there in self._followed:  # an environment that was renamed there and back
                 continue
-            yield self._committed(self._lineage.bases[0], f"{folder_of(environment)}/{file.name}")
+            self._followed.add(there)
+            states = reversed(self._known(there))
+            self._followed.remove(there)
+            for state in states:
+                was = _parsed(state)
+                if was is not None and was.object in (record.object, record.replaces):
+                    yield state
+
+    def _before_it_was_made(self, environment: str) -> Collection[str]:
+        """Return the environments in the base, or where all of history is the branch, in the
+        commits that the one with a new environment came after.
+        """
+        base, lineage = self._lineage.bases[0], self._lineage
+        own = lineage.own(environment_path(environment))[:1] if lineage.whole else ()
+        parents = [name for commit in own for name in lineage.repository.parents(commit)]
+        return {name for commit in (base, *parents) for name in self._commit(commit).survey.jobs}
 
     def _earlier(self, file: JobFile) -> Iterator[State]:
         """Return a job's folder as of commits before the base, for runs reverted to or restored."""
@@ -514,6 +535,8 @@ class Derivation(Owner):
             return  # what is rendered is kept elsewhere
         base_runs = base.ledger(environment).runs
         entries = self._workspace.ledger(environment).runs
+        gone = {*base.survey.jobs} - {*here.survey.jobs}
+        renamed = [entry for name in sorted(gone) for entry in base.ledger(name).runs.values()]
         unknown = {name: entry for name, entry in entries.items() if name not in base_runs}
         numbered = sorted(unknown.values(), key=lambda entry: entry.run)
         believed: set[str] = set()
@@ -525,6 +548,8 @@ class Derivation(Owner):
             if was is not None and replace(was, place=entry.place) == entry:
                 continue
             if was is None and name in believed:
+                continue
+            if any(replace(it, place=entry.place) == entry for it in renamed):
                 continue
             why = (
                 f"lists {name}, which is not a run that {entry.job} has had"
@@ -544,7 +569,8 @@ class Derivation(Owner):
         path = f"{folder_of(environment)}/{file.name}"
         earlier = (self._committed(self._lineage.bases[0], path), *self._earlier(file))
         own = (self._committed(commit, path) for commit in self._lineage.own(path))
-        shared, branch = map(_records, (earlier, (self._proof(file).believed, *own)))
+        moved = self._elsewhere(self._workspace, file, self._goal(file))
+        shared, branch = map(_records, (earlier, (self._proof(file).believed, *own, *moved)))
         # That a run of the branch has finished was taken from the ledger.
         run_records = [*shared, *(record for record in branch if record.state != "finished")]
         if any(_is_of(entry, record) for record in run_records):
@@ -712,6 +738,8 @@ def _is_same(
     record, expected, was = _parsed(goal), _parsed(derived), _parsed(before)
     if record is None or expected is None or _manifests(goal) != _manifests(derived):
         return False
+    if goal == before and record == expected:  # it names the environment that was renamed
+        return True
     sources = {workspace.reader.source(file.path), *([was.source] if was else [])}
     if record.source in sources:
         expected = replace(expected, source=record.source)

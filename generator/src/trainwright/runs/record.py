@@ -66,6 +66,12 @@ class Record:
         """Whether it was written for the job of a file, by its path."""
         return self.comment in ("", _COMMENT.format(source))
 
+    @property
+    def environment_name(self) -> str:
+        """The environment that it was written for; empty in a record that was not read from one."""
+        path = self.comment.partition(f" {ENVIRONMENTS}/")[2]
+        return path.partition("/")[0]
+
     def is_of(self, job: str) -> bool:
         """Whether this is the record of a run of the job, by the run's object name.
 
