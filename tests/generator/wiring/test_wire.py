@@ -384,6 +384,30 @@ def test_an_identity_is_not_found_in_the_middle_of_a_stranger_s(
     assert f"error[TW040]: the {wrong} of others would match too: " in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("gitops", "namespace", "refused"),
+    [
+        (GITOPS, "argocd", "Argo CD"),
+        (GITOPS.replace("{repo", "{namespace: cd, repo"), "cd", "Argo CD"),
+        (GITOPS.replace("{repo", "{namespace: cd, repo"), "argocd", ""),
+        (GITOPS.replace("{repo", "{engine: flux, repo"), "flux-system", "Flux"),
+        (GITOPS.replace("{repo", "{engine: flux, repo"), "argocd", ""),
+    ],
+)
+def test_no_run_is_let_into_the_namespace_of_the_engine(
+    gitops: str, namespace: str, refused: str, wired: Repository
+) -> None:
+    """Where its ServiceAccounts and the credentials of clusters and repositories are."""
+    path = wired.environment("north", gitops)
+    path.write_text(path.read_text().replace("namespace: training", f"namespace: {namespace}", 1))
+    wired.run("render", "north")
+    done = wired.run("gitops", "wire", "north")
+    assert done.exit_code == bool(refused), done.output
+    if refused:
+        assert f"error[TW040]: the namespace {namespace} is that of {refused} itself" in done.stderr
+        assert "environments/north/environment.yaml:3:" in done.stderr
+
+
 _OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: training}\n"
 # Whose runs have runtimes, which Flux applies before.
 _TRAINER = re.sub(r"(?m)^targets: .*", 'targets: {trainjob: {version: "2.3"}}', ENVIRONMENT)

@@ -21,7 +21,7 @@ from trainwright.documents.yamlio import Document
 from trainwright.files.tree import Folder
 from trainwright.findings import diagnostics as dx
 from trainwright.gitops.wiring import WIRINGS, charts
-from trainwright.gitops.wiring.wiring import Site, WiredRun
+from trainwright.gitops.wiring.wiring import ENGINES, Site, WiredRun
 from trainwright.kinds import ADOPTED
 from trainwright.objects.naming import application_name
 from trainwright.objects.naming import wiring as wiring_name
@@ -92,6 +92,7 @@ def load_sites(
         findings += unread
         sites.append(site)
         findings += _problems(site, _settings(loaded))
+        findings += _beside_the_engine(site, loaded)
         findings += _twice(site, names_in(name), _settings(loaded))
         findings += _same_names(site, loaded, environments, names_in)
         if jobs[name] and not workspace.folder(name).is_there:
@@ -281,6 +282,24 @@ def _may_share_names(one: Environment, other: Environment) -> bool:
         and (mine.engine, mine.namespace) == (its.engine, its.namespace)
         and (names[0].startswith(names[1]) or names[1].startswith(names[0]))
     )
+
+
+def _beside_the_engine(site: Site, loaded: LoadedEnvironment) -> Iterator[Finding]:
+    """Yield a finding if runs share a namespace with the engine, whose rights any pod there has
+    that names its ServiceAccount or mounts its Secrets.
+    """
+    assert loaded.document is not None
+    wiring = WIRINGS[site.gitops.engine, site.gitops.mode]
+    namespace = site.environment.namespace
+    if namespace == (site.gitops.namespace or wiring.namespace):
+        yield dx.WIRING.at(
+            loaded.document.place("/namespace"),
+            f"the namespace {namespace} is that of {ENGINES[wiring.engine]} itself: a run there "
+            "can have its ServiceAccounts and its Secrets",
+            remedy="Give runs a namespace of their own.",
+            subject=site.environment.name,
+            path=Pointer("/namespace"),
+        )
 
 
 def _elsewhere(site: Site, settings: Layered, jobs: int) -> Iterator[Finding]:
