@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from trainwright_runtime.failures import exit_codes
+from trainwright_runtime.launch import processes
 from trainwright_runtime.launch.processes import (
     STOP_SIGNALS,
     Ended,
@@ -80,6 +81,11 @@ def test_every_line_comes_through_with_its_rank_and_on_its_stream() -> None:
     done = _relay(code)
     assert done.stdout == b"".join(b"[rank 0] %d\n" % i for i in range(200_000))
     assert done.stderr == b"".join(b"[rank 0] e %d\n" % i for i in range(1000))
+
+
+def test_a_label_that_is_no_text_is_escaped() -> None:
+    labelled = processes._relabel("text", {"replica": os.fsdecode(b"node-\xff")}, "stdout")
+    assert labelled([b"a"]) == b"[replica node-\\udcff] a\n"
 
 
 def test_last_words_without_a_line_s_end_are_kept() -> None:

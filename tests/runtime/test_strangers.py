@@ -74,6 +74,17 @@ def test_another_run_attempt_or_secret_is_refused(
         _exchange(echo, {})
 
 
+def test_a_name_and_a_secret_may_be_any_bytes(tmp_path: Path) -> None:
+    secret = bytes(range(1, 32)) + b"\xff\xfe"
+    (tmp_path / "key").write_bytes(secret)
+    run = {"TRAINWRIGHT_RUN": os.fsdecode(b"run-\xff")}
+    of_variable = Identity.of(run | {"TRAINWRIGHT_RUN_KEY": os.fsdecode(secret)})
+    of_file = Identity.of(run | {"TRAINWRIGHT_RUN_KEY_FILE": str(tmp_path / "key")})
+    assert of_variable.key == of_file.key
+    other = Identity.of({**run, "TRAINWRIGHT_RUN": os.fsdecode(b"run-\xfe")})
+    assert other.key != Identity.of(run).key
+
+
 def test_what_is_proved_for_one_port_proves_nothing_at_another(echo: str) -> None:
     with pytest.raises(ConnectionRefusedError):
         _exchange(echo, {}, STATE)

@@ -47,7 +47,7 @@ class Identity:
         """
         run, attempt = environ.get(RUN, ""), environ.get(ATTEMPT, "")
         secret = _secret(environ)
-        message = b"\0".join((b"trainwright run", run.encode(), attempt.encode()))
+        message = b"\0".join((b"trainwright run", _bytes(run), _bytes(attempt)))
         key = hmac.digest(secret, message, hashlib.sha256)
         return cls(run=run, attempt=attempt, key=key, secret=bool(secret))
 
@@ -81,9 +81,14 @@ def _secret(environ: Mapping[str, str]) -> bytes:
             raise EnvironmentMistake(KEY_FILE, path, expected) from None
         name, shown = KEY_FILE, path
     elif KEY in environ:
-        secret, name, shown = environ[KEY].strip().encode(), KEY, "of fewer"
+        secret, name, shown = _bytes(environ[KEY].strip()), KEY, "of fewer"
     else:
         return b""
     if len(secret) < SHORTEST:
         raise EnvironmentMistake(name, shown, f"a secret of at least {SHORTEST} bytes")
     return secret
+
+
+def _bytes(variable: str) -> bytes:
+    """Return a variable as it is set, which need not be UTF-8: a secret may be any bytes."""
+    return variable.encode(errors="surrogateescape")

@@ -394,7 +394,8 @@ class _Relabel:
     """The prefix that turns lines of a process's stream into lines of our log."""
 
     def __init__(self, label: logs.Label) -> None:
-        self._prefix = f"[{' '.join(f'{k} {v}' for k, v in label.items())}] ".encode()
+        prefix = f"[{' '.join(f'{k} {v}' for k, v in label.items())}] "
+        self._prefix = prefix.encode(errors="backslashreplace")  # a host's name may be any bytes
 
     def __call__(self, lines: list[bytes]) -> bytes:
         return b"".join([self._prefix + line + b"\n" for line in lines])
