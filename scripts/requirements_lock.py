@@ -62,6 +62,9 @@ def locks() -> dict[str, Lock]:
         ".github/release-requirements.txt": Lock(
             "What lists the contents of a release", ["cyclonedx-bom>=7"]
         ),
+        ".github/site-requirements.txt": Lock(
+            "What builds the site", _listed("docs/requirements.txt")
+        ),
         "runtime/requirements.txt": Lock(
             "What the image installs where its base lacks it, with the torch of the package index",
             [*runtime["dependencies"], *extras, f"torch=={_torch()}"],
@@ -71,6 +74,12 @@ def locks() -> dict[str, Lock]:
             "What builds the runtime's wheel for the image", image["build-system"]["requires"]
         ),
     }
+
+
+def _listed(path: str) -> list[str]:
+    """The requirements in a file of them."""
+    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def _is_ours(requirement: str) -> bool:

@@ -72,6 +72,15 @@ def test_no_interpreter_looks_in_the_checkout(file: Path) -> None:
                 assert match["rest"].startswith(" -I "), f"{where}: {match[0]}"
 
 
+def test_hashes_are_required_of_everything_that_is_installed() -> None:
+    """Beside a token, or for what is published."""
+    for file in (each for each in [*WORKFLOWS, ACTION] if each.name not in OWN_TESTS):
+        for where, script in github_lint.scripts(file):
+            for line in re.sub(r"\\\n\s*", "", script).splitlines():
+                if re.search(r"pip (install|download)|\$\{install\[@\]\}", line):
+                    assert re.search(r"--require-hashes|--no-index|^install=\(", line), where
+
+
 def test_hooks_look_in_their_own_environment_alone() -> None:
     for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text()):
         assert hook["entry"].startswith("python -I -m trainwright "), hook["id"]
