@@ -17,7 +17,7 @@ from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile, job_of
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.slip import slip_of
+from trainwright.datatypes.suggestion import suggestion
 from trainwright.documents import editing, yamlio
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.credentials import HIDDEN
@@ -105,7 +105,7 @@ def _meant(session: Session, finding: Finding) -> Iterator[Action]:
 def _named(session: Session, finding: Finding) -> Iterator[Action]:
     """Yield edits that replace an undeclared name with a similar one of the environment's.
 
-    None of them is beyond doubt where the name is known elsewhere: it is no slip, and another pool
+    None of them is beyond doubt where the name is known elsewhere: it is not misspelt, and another pool
     or target would train otherwise.
     """
     entry = _entry(session, finding)
@@ -117,7 +117,7 @@ def _named(session: Session, finding: Finding) -> Iterator[Action]:
     possible = [option.text for option in names.possible(place, entry.pointer, place.in_spec)]
     if not value or value in possible:
         return  # it is there, and does not suit
-    meant = "" if names.is_known(place, str(value)) else slip_of(str(value), possible)
+    meant = "" if names.is_known(place, str(value)) else suggestion(str(value), possible)
     for name in get_close_matches(str(value), possible, n=_NEAREST, cutoff=0):
         yield from _replaced(session, finding, entry, name, preferred=name == meant)
 

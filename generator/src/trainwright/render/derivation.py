@@ -328,7 +328,7 @@ class Derivation(Owner):
         return not self._lineage.whole and record.object not in self._of_bases(file)
 
     def _of_bases(self, file: JobFile) -> frozenset[str]:
-        """Return the objects of a job's runs in the bases, whatever its environment is called there."""
+        """Return the objects of a job's runs in the bases, also of its renamed environment."""
         if file not in self._objects:
             gone = {*self._commit(self._lineage.bases[0]).survey.jobs}
             names = (file.environment, *sorted(gone - {*self._workspace.survey.jobs}))

@@ -9,7 +9,7 @@ from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.job import Container, Job
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.slip import slip_of
+from trainwright.datatypes.suggestion import suggestion
 from trainwright.datatypes.volumes import Claim, Mount
 from trainwright.findings import diagnostics as dx
 from trainwright.objects.pods.command import SCRIPT_PATH
@@ -115,7 +115,7 @@ def _claim_fits(job: Job, spec: Layered, claim: Claim, at: Pointer) -> Iterator[
 
 
 def _no_volume(name: str, at: Pointer, volume_names: Sequence[str], spec: Layered) -> Finding:
-    near = slip_of(name, volume_names)
+    near = suggestion(name, volume_names)
     remedy = f'Did you mean "{near}"?' if near else f"Add {Pointer.of('volumes', name).dotted}."
     message = f'{at.dotted} mounts "{name}", there is no such volume'
     where = at / "mounts" / name

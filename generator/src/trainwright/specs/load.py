@@ -29,7 +29,7 @@ from trainwright.datatypes.layout import (
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.same import digest
-from trainwright.datatypes.slip import slip_of
+from trainwright.datatypes.suggestion import suggestion
 from trainwright.documents.validation import schema
 from trainwright.documents.validation.violation import Violation, show
 from trainwright.documents.yamlio import Document, parse
@@ -542,7 +542,7 @@ class Reader(Owner):
         meant = "/".join(part for part in parts if part.strip(".") and part not in _AROUND)
         if meant not in candidates:
             alike = [name for name in candidates if name.partition("/")[2] == meant]
-            meant = alike[0] if len(alike) == 1 else slip_of(meant, candidates)
+            meant = alike[0] if len(alike) == 1 else suggestion(meant, candidates)
         if meant:
             return f"Write `extends: {meant}`."
         there = f" There are: {listed(candidates, _MOST_BASES)}." if candidates else ""

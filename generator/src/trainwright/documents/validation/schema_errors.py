@@ -16,7 +16,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import JOB_FIELDS
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.slip import slip_of
+from trainwright.datatypes.suggestion import suggestion
 from trainwright.documents.validation import kubernetes_fields, translation
 from trainwright.documents.validation import other_forms as forms
 from trainwright.documents.validation.violation import Violation, show
@@ -532,7 +532,7 @@ def _one_of(value: str, allowed: list[str]) -> str:
     small = {name.lower(): name for name in allowed}
     if value.lower() in small:
         return small[value.lower()]
-    return small.get(slip_of(value.lower(), small), "")
+    return small.get(suggestion(value.lower(), small), "")
 
 
 _VERSION = re.compile(r"v?(\d+\.\d+)(?:[.+-].*)?")

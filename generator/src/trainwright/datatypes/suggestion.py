@@ -8,9 +8,9 @@ from collections.abc import Iterable
 _NEAR = 0.82  # by difflib: a letter too many, too few, or another one in a name of six
 
 
-def slip_of(name: str, names: Iterable[str]) -> str:
-    """Return the one name that this is a slip of; "" where it is one of them, none or several are
-    near, or other digits name another thing: a100-80gb is no slip of a100-40gb.
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """Return the one name that this is a misspelling of, or "" where it is one of the names, where
+    none or several are near, and where digits differ: a100-80gb is another thing than a100-40gb.
     """
     from difflib import get_close_matches  # only mistakes need it
 
