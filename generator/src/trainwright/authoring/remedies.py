@@ -105,8 +105,8 @@ def _meant(session: Session, finding: Finding) -> Iterator[Action]:
 def _named(session: Session, finding: Finding) -> Iterator[Action]:
     """Yield edits that replace an undeclared name with a similar one of the environment's.
 
-    None of them is beyond doubt where the name is known elsewhere: it is not misspelt, and another pool
-    or target would train otherwise.
+    None of them is beyond doubt where the name is known elsewhere: it is not misspelt, and another
+    pool or target would train otherwise.
     """
     entry = _entry(session, finding)
     if finding.rule != dx.REFERENCE.id or entry is None or entry.key is None:
