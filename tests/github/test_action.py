@@ -431,6 +431,7 @@ def test_the_comment_for_a_fork_is_made_without_checking_it_out(pull: Pull, api:
     runner = pull.runner()
     git.git(runner.workspace, "checkout", "--quiet", "--detach", pull.opened_on)
     runner.github["token"] = TOKEN
+    runner.github["event"]["workflow_run"] = {"head_sha": pull.head}
     found = {"steps": {"find": {"outputs": {"number": str(NUMBER)}}}}
     done = runner.run_step(step("fork-comment.yaml", "Plan and comment"), found)
     assert not done.failed, done.log
@@ -439,6 +440,20 @@ def test_the_comment_for_a_fork_is_made_without_checking_it_out(pull: Pull, api:
     assert "prod/theirs" not in body
     assert git.git(runner.workspace, "rev-parse", "HEAD") == pull.opened_on
     assert not (runner.workspace / "environments/dev/jobs/llm.yaml").exists()
+
+
+def test_a_fork_gets_no_comment_on_a_commit_that_was_not_merged(pull: Pull, api: Api) -> None:
+    """As where its branch conflicts: the plan would be that of an earlier commit of it."""
+    pull.files.job("dev/llm")
+    pull.propose()
+    runner = pull.runner()
+    git.git(runner.workspace, "checkout", "--quiet", "--detach", pull.opened_on)
+    runner.github["event"]["workflow_run"] = {"head_sha": "f" * 40}
+    found = {"steps": {"find": {"outputs": {"number": str(NUMBER)}}}}
+    done = runner.run_step(step("fork-comment.yaml", "Plan and comment"), found)
+    assert not done.failed, done.log
+    assert f"::warning title=No comment::GitHub has no merge of {'f' * 40}" in done.log
+    assert not api.bodies(NUMBER)
 
 
 def test_a_promotion_and_a_new_image_become_commits_for_a_pull_request(pull: Pull) -> None:
