@@ -408,6 +408,22 @@ def test_no_run_is_let_into_the_namespace_of_the_engine(
         assert "environments/north/environment.yaml:3:" in done.stderr
 
 
+@pytest.mark.parametrize("hidden", ["", "\u202e", "\u200b", "\x9b", "\xad"])
+def test_what_nobody_sees_is_in_no_object_of_the_engine(hidden: str, wired: Repository) -> None:
+    """Not in YAML's own escapes either, which a reviewer of environment.yaml does see."""
+    said = json.dumps(f"^a{hidden}b$")
+    identities = f"{{engine: flux, repository: {{url: 'oci://a.b/c', revision: a, verify: {{identities: [{{issuer: {said}, subject: {said}}}]}}}}}}"
+    for environment, gitops in (
+        ("west", identities),
+        ("prod", f"{{notifications: {{slack: {{on-deployed: [{said}]}}}}, {GITOPS[9:]}"),
+    ):
+        wired.environment(environment, f"gitops: {gitops}\n")
+        done = wired.run("gitops", "wire", environment)
+        assert done.exit_code == bool(hidden), done.output
+        assert bool(done.stdout) is not bool(hidden)
+        assert not hidden or hidden not in done.output
+
+
 _OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: training}\n"
 # Whose runs have runtimes, which Flux applies before.
 _TRAINER = re.sub(r"(?m)^targets: .*", 'targets: {trainjob: {version: "2.3"}}', ENVIRONMENT)
