@@ -115,6 +115,43 @@ def test_no_repository_is_one_line(tmp_path: Path) -> None:
         git.find(tmp_path)
 
 
+def test_environments_in_a_repository_of_their_own_are_in_no_commit_of_this_one(
+    tmp_path: Path,
+) -> None:
+    """As a submodule: a plan would compare nothing with nothing, and find no change."""
+    inner = Specs(git_repository.init(tmp_path / "inner"))
+    inner.environment("prod")
+    inner.job("prod/llm")
+    (inner.root / "environments").rename(inner.root / "specs")
+    git_repository.commit(inner.root)
+    outer = Specs(git_repository.init(tmp_path / "outer"))
+    git_repository.git(outer.root, "clone", "--quiet", str(inner.root), "environments")
+    environments = outer.root / "environments"
+    for path in (environments / "specs").iterdir():
+        path.rename(environments / path.name)
+    git_repository.commit(outer.root)
+    assert outer.run("render").exit_code == 0
+    for verb in ("plan --against HEAD", "gitops verify HEAD", "rerun prod/llm --commit"):
+        done = outer.run(*verb.split())
+        assert done.exit_code == 2, done.output
+        assert "environments is in a repository of its own, as a submodule is" in done.output
+    assert "run: 2" not in (environments / "prod/jobs/llm.yaml").read_text()
+    assert "TW058" in outer.run("check").output
+
+
+def test_environments_behind_a_link_are_not_read(tmp_path: Path) -> None:
+    specs = Specs(tmp_path / "specs")
+    specs.environment("prod")
+    specs.job("prod/llm")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/environments").symlink_to(tmp_path / "specs/environments")
+    for verb in ("check", "render", "list jobs", "suspend prod/llm"):
+        done = Specs(tmp_path / "linked").run(*verb.split())
+        assert done.exit_code == 2
+        assert "linked/environments is a symbolic link" in done.output
+        assert "make it a folder" in done.output
+
+
 def test_a_branch_that_was_not_fetched_is_named_with_what_to_do(folder: Path) -> None:
     git_repository.commit(folder)
     with pytest.raises(

@@ -172,9 +172,9 @@ class Context:
 
     @property
     def root(self) -> Path:
-        from trainwright.files.tree import find_root
+        from trainwright.files.tree import find_root, without_link
 
-        return self._root.absolute() if self._root else find_root(Path.cwd())
+        return without_link(self._root.absolute()) if self._root else find_root(Path.cwd())
 
     @property
     def color(self) -> bool:

@@ -405,7 +405,23 @@ def find(folder: Path) -> tuple[Repository, str]:
     """
     repository, inside = around(folder)
     repository.git("rev-parse", "--show-toplevel")  # git is here, and does not distrust the owner
+    if why := apart(folder):
+        raise GitError(why)
     return repository, inside
+
+
+def apart(root: Path) -> str:
+    """Return why no commit of the repository around a root holds its environments, or "" if they
+    may.
+    """
+    folder = root / ENVIRONMENTS
+    if git_command.top(folder) == git_command.top(root):
+        return ""
+    return (
+        f"{folder} is in a repository of its own, as a submodule is, and no commit of "
+        f"{root} has its files: keep {ENVIRONMENTS}/ as a folder of the repository whose commits "
+        "are rendered"
+    )
 
 
 def around(folder: Path) -> tuple[Repository, str]:

@@ -69,6 +69,8 @@ def find(root: Path, against: str = "", head: str = "HEAD") -> Lineage | None:
         if against:
             raise NoBase(f'there is no commit here, and so none of "{against}"')
         return None
+    if why := git.apart(root):
+        raise NoBase(why)
     repository, inside = git.around(root)
     merged = commits.get(_MERGED) if head == "HEAD" else None
     tips = (commits[head], merged) if merged else (commits[head],)

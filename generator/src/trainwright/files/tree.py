@@ -24,15 +24,27 @@ MAX_BYTES = 64 * 1024 * 1024  # far larger than any file that people write or th
 def find_root(start: Path) -> Path:
     """Return the nearest folder at or above `start` that has environments/ in it.
 
-    Raise SourceError if there is none.
+    Raise SourceError if there is none, or if environments/ is a link.
     """
     for folder in (start, *start.parents):
         if (folder / ENVIRONMENTS).is_dir():
-            return folder
+            return without_link(folder)
     raise SourceError(
         f"no {ENVIRONMENTS}/ folder in {start} or above it; "
         "change into the repository, or name it with --root"
     )
+
+
+def without_link(root: Path) -> Path:
+    """Return a root as it is. Raise SourceError if its environments/ is a link, which no tree
+    follows.
+    """
+    if (root / ENVIRONMENTS).is_symlink():
+        raise SourceError(
+            f"{root / ENVIRONMENTS} is a symbolic link, which could lead out of the repository: "
+            "make it a folder, or name the one that holds the real folder with --root"
+        )
+    return root
 
 
 class Tree(Protocol):
