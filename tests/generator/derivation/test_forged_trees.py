@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,10 @@ def test_of_a_render_that_is_committed_in_part_the_object_counts_that_is_applied
     assert change["action"] == action
     assert f'name: "{change["after"]["object"]}"' in applied
     assert f"{change['before']['object']} keeps training beside it" in change["why"]
+
+
+def test_the_run_of_a_folder_that_was_deleted_by_hand_is_counted_once(forged: Repository) -> None:
+    shutil.rmtree(forged.root / RENDERED / "llm")
+    (environment,) = planned(forged)["environments"]
+    before, after = (environment[side]["nodes"]["low"] for side in ("before", "after"))
+    assert (before, after) == (4, 6)  # the run goes on until it is deleted, and is counted once

@@ -818,12 +818,12 @@ class Comparison(Owner):
         return tuple(object_changes.changes(self.before, self.after, name))
 
     def _asking(self, name: str, changes: tuple[JobChange, ...]) -> Iterator[Asking]:
-        """Yield what each job requests after the merge. A job that is not rendered is left out: of
-        it only what keeps running counts, whatever its spec requests.
+        """Yield what each job requests after the merge. A job of which nothing is applied is left
+        out: of it only what keeps running counts, whatever its spec requests.
         """
-        unrendered = {c.file for c in changes if _is_unrendered(c.action, c.after)}
+        nothing = {c.file for c in changes if c.after is None or not c.after.object}
         for file in self.after.survey.jobs.get(name, ()):
-            if file not in unrendered:
+            if file not in nothing:
                 yield self.after.asking(file)
 
     def _left(self, changes: tuple[JobChange, ...]) -> Iterator[tuple[Job, Demand]]:
