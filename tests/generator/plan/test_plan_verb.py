@@ -730,6 +730,10 @@ def test_what_others_merged_meanwhile_does_not_show_as_undone(cloned: Repository
     found = plan(cloned)
     assert found["changes"] == []
     assert found["behind"] == 1
+    text = cloned.run("plan", "--against", "main").output
+    assert "main has 1 more commit, whose changes are not looked at" in text
+    comment = cloned.run("plan", "--against", "main", "-o", "markdown").output
+    assert "which has 1 more commit_" in comment
 
 
 def test_committed_files_count_for_the_base_and_specs_for_the_head(cloned: Repository) -> None:

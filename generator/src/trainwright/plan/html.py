@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.listing import plural
 from trainwright.plan import headline, table, words
 from trainwright.plan.alike import alike
 from trainwright.plan.model import (
@@ -73,7 +74,7 @@ def render(review: Plan, style: Style) -> str:
 def _facts(review: Plan, style: Style) -> list[tuple[str, str]]:
     facts = [("into", style.against), ("base", review.base[:10])]
     facts.append(("head", review.head[:10] or "working tree"))
-    return [*facts, ("behind", f"{review.behind} commits")] if review.behind else facts
+    return [*facts, ("behind", plural(review.behind, "commit"))] if review.behind else facts
 
 
 def _uses(review: Plan) -> Data:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from trainwright.datatypes.finding import Finding, Location
-from trainwright.datatypes.listing import first, listed
+from trainwright.datatypes.listing import first, listed, plural
 from trainwright.plan import headline, words
 from trainwright.plan import table as uses
 from trainwright.plan.alike import Alike, alike
@@ -327,7 +327,7 @@ def _details(group: Alike, style: Style) -> str:
 
 def _foot(review: Plan, style: Style) -> str:
     head = f"`{review.head[:12]}`" if review.head else "the working tree"
-    behind = f", which has {review.behind} commits more" if review.behind else ""
+    behind = f", which has {plural(review.behind, 'more commit')}" if review.behind else ""
     return (
         f"\n_Base_ `{review.base[:12]}` _of_ `{code(style.against)}`{behind}_, head_ {head}. "
         f"_Reproduce with_ `{code(style.command)}`\n"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from trainwright.datatypes.finding import Finding, Severity
-from trainwright.datatypes.listing import first
+from trainwright.datatypes.listing import first, plural
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.visibility import visible
 from trainwright.plan import headline, words
@@ -44,7 +44,8 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
         yield style.paint(visible(line), "yellow")
     yield from map(visible, words.amounts(review))
     if review.behind:
-        yield f"{style.against} has {review.behind} commits more, which are not looked at"
+        more = plural(review.behind, "more commit")
+        yield f"{style.against} has {more}, whose changes are not looked at"
     used = uses.table(review)
     if used.rows:
         yield ""
