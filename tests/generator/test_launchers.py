@@ -600,3 +600,44 @@ def test_how_many_nodes_there_are_is_told_for_the_launcher_that_starts(
     (found,) = (r for r in results["report"]["results"] if r["rule"] == "TW745")
     assert told in found["remedy"]
     assert other not in found["remedy"]
+
+
+_NEEDED = "prod/llm: the image needs trainwright-runtime"
+
+
+def test_what_the_default_launcher_needs_is_told_at_the_first_render(tmp_path: Path) -> None:
+    """Once for an image: not for a run that replaces another, nor for a job of the same image."""
+    repository = Repository(tmp_path)
+    repository.environment("prod")
+    repository.job("prod/llm")
+    first = repository.run("render")
+    assert _NEEDED in first.stderr
+    assert "launcher" not in first.stdout
+    repository.job("prod/other")
+    repository.job("prod/llm", "flags: {lr: 0.1}\n")
+    later = repository.run("render")
+    assert "other-" in later.stdout
+    assert "runtime" not in later.output
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "launcher: torchrun\n",
+        "launcher: trainwright\n",  # it was chosen
+        "entrypoint: {argv: [python, train.py]}\n",
+        'image: {repository: registry.example.com/ml/trainwright-runtime, tag: "1.0"}\n',
+    ],
+)
+def test_what_needs_no_package_of_ours_is_rendered_without_a_word(
+    tmp_path: Path, lines: str
+) -> None:
+    repository = Repository(tmp_path)
+    repository.environment("prod")
+    key = lines.partition(":")[0]
+    written = repository.job("prod/llm").read_text().splitlines(True)
+    kept = "".join(line for line in written if not line.startswith(f"{key}:"))
+    repository.write("prod/jobs/llm.yaml", kept + lines)
+    done = repository.run("render")
+    assert done.exit_code == 0
+    assert "needs trainwright-runtime" not in done.output

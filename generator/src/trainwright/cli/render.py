@@ -91,6 +91,7 @@ def render(
         write_files(context.root, plan)
         click.echo(text.summary(plan, "written"), nl=False)
         click.echo(text.outdated(plan), nl=False)
+        click.echo(text.runtime_needed(plan), nl=False, err=True)
         wrote = any(environment.changes for environment in plan.environments)
         _say_wiring(context, None if wrote else plan.workspace)
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from trainwright.datatypes.listing import first, plural
+from trainwright.datatypes.data import mapping
+from trainwright.datatypes.layout import JobFile
+from trainwright.datatypes.listing import first, listed, plural
 from trainwright.files.filetree import Changes
 from trainwright.findings.visibility import visible
 from trainwright.render.build import Build, EnvironmentBuild
 from trainwright.runs.decision import OF_WIRING
+from trainwright.runs.record import Record
+from trainwright.specs.merge import BUILT_IN
 
 
 def summary(plan: Build, verb: str) -> str:
@@ -35,6 +39,40 @@ def _begun(environment: EnvironmentBuild) -> str:
         lambda run: f"{run.object} will {f'replace {run.replaces}' if run.replaces else 'start'}",
     )
     return "".join(f"  {line}\n" for line in lines)
+
+
+def runtime_needed(build: Build) -> str:
+    """Return that images need our entrypoint, of jobs that leave their launcher to the default and
+    begin with an image that no run of the environment has; "" if there are none.
+    """
+    jobs = [
+        str(file) for environment in build.environments for file in _unproven(build, environment)
+    ]
+    if not jobs:
+        return ""
+    images = "the image needs" if len(jobs) == 1 else "the images need"
+    return (
+        f"{listed(jobs)}: {images} trainwright-runtime, which starts jobs without `launcher`; "
+        "`launcher: torchrun` takes any image (`trainwright explain job launcher`).\n"
+    )
+
+
+def _unproven(build: Build, environment: EnvironmentBuild) -> Iterator[JobFile]:
+    begun = {run.object for run in environment.begun if not run.replaces}
+    known = {_image(run) for run in environment.runs.values() if run.object not in begun}
+    for file in environment.jobs if begun else ():
+        run = environment.runs.get(file.name)
+        if run is None or run.object not in begun or _image(run) in known:
+            continue
+        launched = mapping(run.spec.get("entrypoint")).keys() & {"script", "module", "inline"}
+        is_ours = "trainwright" in _image(run) or run.spec.get("launcher") != "trainwright"
+        if launched and not is_ours:
+            chosen = build.workspace.spec(file).setter("/launcher").label != BUILT_IN
+            yield from () if chosen else (file,)
+
+
+def _image(run: Record) -> str:
+    return str(mapping(run.spec.get("image")).get("repository", ""))
 
 
 def outdated(build: Build) -> str:
