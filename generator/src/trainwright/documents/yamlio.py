@@ -537,11 +537,11 @@ _WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null",
 
 def plain(data: Data) -> Data:
     """Return data with plain strings: a compiled schema accepts no subclass of `str`."""
+    if isinstance(data, str):  # first, as most values are
+        return str(data)
     if isinstance(data, Mapping):
         return {str(key): plain(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [plain(value) for value in data]
-    return str(data) if isinstance(data, str) else data
+    return [plain(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 class Block(str):

@@ -130,7 +130,7 @@ def _refuse_many(data: Data, title: str) -> None:
     if isinstance(data, list):
         for item in data:
             _refuse_many(item, title)
-    elif isinstance(data, Mapping):
+    elif not isinstance(data, str) and isinstance(data, Mapping):
         for key, value in data.items():
             if key in _COUNTS and isinstance(value, int) and value > _MOST_PODS:
                 raise ImportingError(f"{title}: {key} is {value}: that many pods are a mistake")

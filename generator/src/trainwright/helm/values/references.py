@@ -232,17 +232,29 @@ def _is_in(value: Data) -> bool:
     ahead = [value]  # recursion takes three times as long, in a hot place
     while ahead:
         item = ahead.pop()
-        if isinstance(item, str):
+        kind: type = type(item)  # which is a third of the time of isinstance
+        if kind is str:
             if "${{" in item:
                 return True
-        elif isinstance(item, dict):
+        elif kind is dict:
             ahead += item.values()
-        elif isinstance(item, list | tuple):
+        elif kind is tuple or kind is list:
             ahead += item
-        else:
-            kind: type = type(item)
-            ahead += [getattr(item, name) for name in _fields(kind)]
+        elif kind not in _WITHOUT_TEXT:
+            ahead += _inside(item, kind)
     return False
+
+
+_WITHOUT_TEXT = frozenset({type(None), bool, int, float})
+
+
+def _inside(value: Data, kind: type) -> list[Data]:
+    """What a value of a type of its own holds; the plain text, of a kind of text."""
+    if isinstance(value, str):
+        return [str(value)]
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return [getattr(value, name) for name in _fields(kind)]
 
 
 @cache

@@ -260,11 +260,11 @@ def _scheduler_queue(workload: Workload) -> str:
 
 
 def _renamed(data: Data, name: str) -> Data:
+    if isinstance(data, str):  # first, as most values are
+        return data.replace(name, "run")
     if isinstance(data, Mapping):
         return {_renamed(key, name): _renamed(value, name) for key, value in data.items()}
-    if isinstance(data, list):
-        return [_renamed(item, name) for item in data]
-    return data.replace(name, "run") if isinstance(data, str) else data
+    return [_renamed(item, name) for item in data] if isinstance(data, list) else data
 
 
 # Fields that depend on a pod's number; all others come from its template.
