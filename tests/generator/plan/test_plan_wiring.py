@@ -93,6 +93,42 @@ def test_wiring_that_the_merge_changes_is_to_be_applied(flux: Repository) -> Non
     assert apply in text
 
 
+ADMIN = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: helper}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: User, name: mallory}]
+"""
+
+
+@pytest.mark.parametrize(
+    "path", ["wiring/lab/rbac.yaml", "wiring/rbac.yml", "wiring/lab/in/a.json"]
+)
+def test_a_file_that_nothing_writes_is_said_first(path: str, flux: Repository) -> None:
+    file = flux.root / path
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(ADMIN)
+    (flux.root / "wiring/lab/README.md").write_text("# No manifest\n")
+    line = f"{path} is not written by `trainwright gitops wire`, and is applied by whatever applies"
+    first, second, *_ = _plan(flux).splitlines()
+    assert first.startswith(line)
+    assert second.startswith("1 file in wiring/ that nothing writes")
+    assert "README" not in _plan(flux).partition("After the merge")[0]
+    assert "rbac" not in _plan(flux).partition("After the merge")[2]
+    assert line.replace("`trainwright", "`trainwright") in _plan(flux, "markdown")
+    assert "is not written by" in _plan(flux, "html")
+    assert _data(flux)["wiring"]["foreign"] == [path]
+
+
+def test_nobody_is_told_to_apply_a_file_that_was_edited_by_hand(flux: Repository) -> None:
+    file = flux.root / "wiring/lab/kustomizations.yaml"
+    file.write_text(file.read_text().replace("prune: true", "prune: false"))
+    text = _plan(flux)
+    assert STALE in text
+    assert "After the merge apply" not in text
+
+
 def test_the_wiring_of_a_commit_is_that_of_the_commit(flux: Repository) -> None:
     _job(flux, "new")
     assert flux.run("render").exit_code == 0
@@ -110,7 +146,8 @@ def test_without_wiring_nothing_is_said_of_it(flux: Repository) -> None:
     _job(flux, "new")
     assert flux.run("render").exit_code == 0
     assert "lab/new  starts: at once" in _plan(flux)
-    assert _data(flux)["wiring"] == {"stale": [], "changed": [], "settings": []}
+    nothing = {"stale": [], "foreign": [], "changed": [], "settings": []}
+    assert _data(flux)["wiring"] == nothing
 
 
 @pytest.mark.parametrize("wired", [False, True])

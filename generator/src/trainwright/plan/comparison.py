@@ -16,6 +16,7 @@ from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import (
     RENDERED,
     WIRING,
+    WIRING_MARK,
     JobFile,
     environment_path,
     is_wiring_of,
@@ -187,14 +188,26 @@ class Comparison(Owner):
             return WiringChange()
         names = self._selected().names
         ask = self._options.stale
-        there = (path for path in sorted(self.changed) if path.startswith(f"{WIRING}/"))
+        stale = [it for it in (ask(self.after) if ask else ()) if is_wiring_of(it, names)]
+        there = [
+            path
+            for path in sorted(self.changed)
+            if path.startswith(f"{WIRING}/") and self.after.tree.kind(path) == "file"
+        ]
+        applied = (it for it in there if it.endswith(_MANIFESTS) and it not in stale)
+        foreign = [it for it in applied if not self._is_written(it)]
         return WiringChange(
-            stale=tuple(it for it in (ask(self.after) if ask else ()) if is_wiring_of(it, names)),
+            stale=tuple(stale),
+            foreign=tuple(foreign),
             changed=tuple(
-                it for it in there if is_wiring_of(it, names) and self.after.tree.kind(it) == "file"
+                it for it in there if is_wiring_of(it, names) and it not in (*stale, *foreign)
             ),
             settings=tuple(setting for name in names for setting in self._settings(name)),
         )
+
+    def _is_written(self, path: str) -> bool:
+        """Whether `gitops wire` wrote a file, by its first line."""
+        return self.after.tree.read(path).startswith(WIRING_MARK.encode())
 
     def _settings(self, name: str) -> Iterator[SettingChange]:
         """Yield each setting of an environment that its wiring applies to the runs there are."""
@@ -947,6 +960,7 @@ def _keys_shown(causes: Iterable[Cause]) -> tuple[Cause, ...]:
 
 
 _KUSTOMIZATIONS = "kustomizations.yaml"
+_MANIFESTS = (".yaml", ".yml", ".json")  # what `kubectl apply --filename FOLDER` reads
 
 
 def _has_kustomization(side: Revision, path: str, file: JobFile) -> bool:

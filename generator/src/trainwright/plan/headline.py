@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from trainwright.datatypes.finding import Severity
+from trainwright.datatypes.layout import WIRING
 from trainwright.datatypes.listing import plural
 from trainwright.plan import words
 from trainwright.plan.model import Action, JobChange, Plan
@@ -39,6 +40,8 @@ def verdict(review: Plan) -> str:
     """Return a line of at most 100 characters: riskiest first, the rest as a count."""
     forged = len({finding.place.file for finding in review.underived})
     first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
+    if foreign := len(review.wiring.foreign):
+        first.append(f"{plural(foreign, 'file')} in {WIRING}/ that nothing writes")
     rests = [list(_rest(review, brief=brief)) for brief in (False, True)]
     levels = _actions(review) or ["no job changes" if review.changing or review.policies else ""]
     lines = (

@@ -60,6 +60,7 @@ def render(review: Plan, style: Style) -> str:
         facts=_facts(review, style),
         uses=_uses(review),
         unrendered=[
+            *words.foreign(review),
             *words.otherwise(review),
             *words.unrendered(review),
             *words.policies(review),

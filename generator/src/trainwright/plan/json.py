@@ -69,6 +69,7 @@ def _change(change: JobChange) -> Data:
 def _wiring(change: WiringChange) -> Data:
     return {
         "stale": list(change.stale),
+        "foreign": list(change.foreign),
         "changed": list(change.changed),
         "settings": [_setting(it) for it in change.settings],
     }

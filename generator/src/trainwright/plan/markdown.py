@@ -230,8 +230,11 @@ def _forged(review: Plan) -> str:
 
 
 def _otherwise(review: Plan) -> str:
-    """Return a list of runs that begin with other values than the reviewed sources, if it fits."""
-    lines = [f"- ⚠️ {prose(line, _TEXT)}\n" for line in words.otherwise(review)]
+    """Return a list of wiring that nothing writes, and of runs that begin with other values than
+    the reviewed sources, if it fits.
+    """
+    first = (*words.foreign(review), *words.otherwise(review))
+    lines = [f"- ⚠️ {prose(line, _TEXT)}\n" for line in first]
     return _items(lines, _FORGED, rest="- ⚠️ {}\n")
 
 

@@ -219,10 +219,12 @@ class SettingChange:
 class WiringChange:
     """What a merge leaves to do with the objects of a GitOps engine in wiring/, by path.
 
-    `stale` files are not as `gitops wire` writes them, `changed` ones are other ones than before.
+    `stale` files are not as `gitops wire` writes them, `changed` ones are, and differ from before.
+    It writes no `foreign` one, which the merge changes: what applies the folder applies them too.
     """
 
     stale: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     settings: tuple[SettingChange, ...] = ()
 

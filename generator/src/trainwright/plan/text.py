@@ -67,6 +67,7 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
 def _first(review: Plan) -> Iterator[str]:
     """Yield a line for everything that will run and is not in the sources that reviewers read."""
     yield from map(words.forged, review.underived)
+    yield from words.foreign(review)
     yield from words.otherwise(review)
 
 

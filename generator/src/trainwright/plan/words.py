@@ -240,6 +240,15 @@ def forged(finding: Finding) -> str:
     return f"not rendered from any source: {finding.message}  ({finding.place})"
 
 
+def foreign(review: Plan) -> Iterator[str]:
+    """Yield a line for each changed file of wiring/ that `gitops wire` does not write."""
+    for path in review.wiring.foreign:
+        yield (
+            f"{path} is not written by `trainwright gitops wire`, and is applied by whatever applies "
+            f"{WIRING}/, with its rights: read it"
+        )
+
+
 def otherwise(review: Plan) -> Iterator[str]:
     """Yield a line for each run that begins with values of an earlier commit, now in no source."""
     for change in review.changes:
