@@ -278,18 +278,18 @@ def test_a_list_has_replaced_runs_that_train_on(repository: Repository) -> None:
     path = repository.job("prod/llm", "network: isolated\n")
     assert repository.run("render").exit_code == 0
     (first,) = (it["object"] for it in _listed(repository, "jobs", "prod/llm"))
-    assert "ENDED BY" not in repository.run("list", "jobs").stdout
+    assert "REPLACED" not in repository.run("list", "jobs").stdout
     git_repository.commit(git_repository.init(repository.root))
     path.write_text(path.read_text().replace("nodes: 2", "nodes: 3"))
     assert repository.run("render").exit_code == 0
-    now, old = _listed(repository, "jobs", "prod/llm")
-    assert (now["state"], now["ended by"]) == ("rendered", "")
+    (now,) = _listed(repository, "jobs", "prod/llm")
+    assert now["state"] == "rendered"
     command = f"kubectl --namespace training delete pytorchjob/{first} networkpolicy/{first}"
-    assert (old["object"], old["state"], old["ended by"]) == (first, "replaced", command)
+    assert now["replaced"] == f"{first}, until `{command}`"
     assert command in repository.run("list", "jobs").stdout
     # A near miss: an engine that prunes has ended it.
     repository.environment("prod", "gitops: {engine: argocd, prune: immediate}\n")
-    assert [it["state"] for it in _listed(repository, "jobs", "prod/llm")] == ["rendered"]
+    assert [it["replaced"] for it in _listed(repository, "jobs", "prod/llm")] == [""]
 
 
 @pytest.mark.parametrize("output", FORMATS)

@@ -135,7 +135,7 @@ def list_(
     """List jobs, environments, objects, targets, fabrics, rules, report formats or wirings.
 
     Jobs and objects may be those of some environments alone. A run that another has replaced, and
-    that its GitOps engine has not deleted, is listed until the ledger has it or yet another run
+    that its GitOps engine has not deleted, is named until the ledger has it or yet another run
     begins: only `trainwright status` knows whether it still trains.
     """
     from trainwright.cli.memory import Memory, Printed

@@ -24,7 +24,7 @@ Files: TypeAlias = Callable[[], Tree]  # asked only by lists that need the repos
 
 
 def _jobs(files: Files, patterns: Patterns) -> Rows:
-    headers = ("job", "object", "state", "target", "outdated", "source", "ended by")
+    headers = ("job", "object", "state", "target", "outdated", "source", "replaced")
     return headers, list(_job_rows(files(), patterns))
 
 
@@ -34,9 +34,9 @@ def _job_rows(tree: Tree, patterns: Patterns) -> Iterator[tuple[Cell, ...]]:
     for selection in select(patterns, there) if there or patterns else ():
         for job in selection.jobs:
             run = workspace.run(job)
-            yield str(job), run.object, run.status, run.target, run.held, job.path, ""
-            if old := replaced.by_run_of(workspace, job):
-                yield str(job), old.object, "replaced", old.target, (), job.path, old.command
+            old = replaced.by_run_of(workspace, job)
+            shown = f"{old.object}, until `{old.command}`" if old else ""
+            yield str(job), run.object, run.status, run.target, run.held, job.path, shown
 
 
 def _environments(files: Files, _patterns: Patterns) -> Rows:

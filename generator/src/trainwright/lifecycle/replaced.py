@@ -18,7 +18,6 @@ class Replaced:
     """A run that may train on beside the one that replaced it, and the command that ends it."""
 
     object: str
-    target: str
     command: str
 
 
@@ -37,7 +36,7 @@ def by_run_of(workspace: Workspace, file: JobFile) -> Replaced | None:
     kind, objects = _objects(workspace, file, record)
     namespace = record.environment["namespace"]
     command = deletion(kind, namespace, record.replaces, environment, objects)
-    return Replaced(record.replaces, record.target, command)
+    return Replaced(record.replaces, command)
 
 
 def _objects(

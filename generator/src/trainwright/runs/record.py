@@ -95,8 +95,8 @@ class Record:
     @property
     def objects_by_kind(self) -> tuple[tuple[str, str], ...]:
         """The kind and the name of each object."""
-        parts = (each.split("/") for each in self.objects)
-        return tuple((kind, name) for *_, kind, name in parts)
+        parts = (each.split("/")[-2:] for each in self.objects)
+        return tuple((part[0], part[1]) for part in parts if len(part) > 1)
 
     def ended(self, state: State) -> Record:
         """Return the record of the run once nothing of it is left to apply."""
