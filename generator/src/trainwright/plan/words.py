@@ -244,8 +244,8 @@ def foreign(review: Plan) -> Iterator[str]:
     """Yield a line for each changed file of wiring/ that `gitops wire` does not write."""
     for path in review.wiring.foreign:
         yield (
-            f"{path} is not written by `trainwright gitops wire`, and is applied by whatever applies "
-            f"{WIRING}/, with its rights: read it"
+            f"{path} is not written by `trainwright gitops wire`, and is applied by whatever "
+            f"applies {WIRING}/, with its rights: read it"
         )
 
 
