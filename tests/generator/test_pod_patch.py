@@ -34,7 +34,7 @@ kind: JobSpec
 name: llm
 image: {repository: registry.example.com/ml/train, tag: "1.0"}
 entrypoint: {script: train.py}
-resources: {cpu: "1", memory: 1Gi}
+resources: {cpu: "1", memory: 1Gi, gpu: 0}
 pool: h100
 nodes: 2
 maxDuration: 2h
