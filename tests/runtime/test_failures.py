@@ -605,6 +605,28 @@ def test_a_training_that_ended_well_leaves_no_message_of_an_earlier_attempt(
     assert (done.returncode, log.read_bytes()) == (0, b"")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["42", '"x"', "[1]", "null", '{"loss": 1}', '{"exitCode": 3}', "loss 1", "", "[" * 100_000],
+)
+def test_what_a_program_has_left_as_its_message_stays(text: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(text)
+    failure.clear_message(0, {"TRAINWRIGHT_TERMINATION_LOG": str(log)})
+    assert log.read_text() == text
+
+
+def test_only_the_report_of_another_end_is_cleared(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    environ = {"TRAINWRIGHT_TERMINATION_LOG": str(log)}
+    error = _failure("no space")
+    log.write_bytes(failure.message(error))
+    failure.clear_message(error.exit_code, environ)
+    assert log.read_bytes() == failure.message(error)
+    failure.clear_message(0, environ)
+    assert log.read_bytes() == b""
+
+
 def test_a_message_that_cannot_be_written_changes_nothing(entrypoint: Entrypoint) -> None:
     script = entrypoint.script("train.py", "raise SystemExit(9)")
     done = entrypoint.run("--", script, env={"TRAINWRIGHT_TERMINATION_LOG": "/absent/log"})

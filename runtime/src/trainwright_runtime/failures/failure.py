@@ -247,14 +247,26 @@ def write_message(failure: Failure, environ: Mapping[str, str]) -> None:
 
 
 def clear_message(exit_code: int, environ: Mapping[str, str]) -> None:
-    """Empty the message of an earlier attempt, which is not how this container ended."""
+    """Empty the message of an earlier attempt, which is not how this container ended.
+
+    What a program has left there itself stays.
+    """
     path = _termination_log(environ)
     if path is None:
         return
-    with suppress(OSError, ValueError):
-        text = path.read_bytes()
-        if text and json.loads(text).get("exitCode") != exit_code:
+    with suppress(OSError):
+        report = _report(path.read_bytes())
+        if report is not None and report["exitCode"] != exit_code:
             path.write_bytes(b"")
+
+
+def _report(text: bytes) -> Mapping[str, object] | None:
+    """Return the fields of a message as `message` makes it; None for any other text."""
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) and {"message", "exitCode"} <= fields.keys() else None
 
 
 def message(failure: Failure) -> bytes:
