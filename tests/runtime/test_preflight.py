@@ -71,6 +71,16 @@ def test_a_fit_node_trains(entrypoint: Entrypoint) -> None:
     assert list(folder.iterdir()) == []
 
 
+def test_a_url_of_checkpoints_is_no_folder(entrypoint: Entrypoint) -> None:
+    script = entrypoint.script("train.py", STARTED)
+    env = _node(free_port()) | {"TRAINWRIGHT_CHECKPOINT_DIR": "s3://bucket/run"}
+    done = entrypoint.run("--preflight=shm=1Mi,disk,checkpoint", "--", script, env=env)
+    assert (done.returncode, done.stdout) == (0, "[rank 0] started\n"), done.stderr
+    assert "preflight: no check of checkpoints, which go to s3://bucket/run" in done.stderr
+    assert "preflight: shm, disk passed in " in done.stderr
+    assert [path.name for path in entrypoint.folder.iterdir()] == [script]
+
+
 def test_a_name_that_does_not_resolve_in_time(entrypoint: Entrypoint) -> None:
     script = entrypoint.script("train.py", STARTED)
     job = _node(29500, rank=1, nodes=2) | {"MASTER_ADDR": "absent.invalid"}

@@ -46,9 +46,15 @@ class _Site:
 
     @property
     def checkpoints(self) -> Path | None:
-        """Where checkpoints go, if the manifest sets it."""
+        """The folder that checkpoints go to, if the manifest sets one."""
         folder = self.environ.get("TRAINWRIGHT_CHECKPOINT_DIR")
-        return Path(folder) if folder else None
+        return Path(folder) if folder and not self.store else None
+
+    @property
+    def store(self) -> str | None:
+        """The URL that checkpoints go to, if the manifest sets one: it is no folder to probe."""
+        location = self.environ.get("TRAINWRIGHT_CHECKPOINT_DIR", "")
+        return location if "://" in location else None
 
 
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> None:
@@ -60,14 +66,17 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> None:
         coordinator_port=options.coordinator_port if options.recovery == "live" else None,
         timeout=options.rendezvous_timeout,
     )
-    enabled = options.preflight
+    enabled = dict(options.preflight)
+    if site.store and "checkpoint" in enabled:
+        del enabled["checkpoint"]
+        _log.info("preflight: no check of checkpoints, which go to %s", site.store)
     checks = {name: least for name, least in enabled.items() if name in _CHECKS}
     problems = [f"{name}: {trouble}" for name, trouble in _troubles(checks, site)]
     if problems:
         raise NodeUnfit(f"preflight: {'; '.join(problems)}")
     if "collective" in enabled:
         slow_nodes.check(layout, options, environ, enabled["collective"])
-    if enabled != DEFAULT_CHECKS and enabled:
+    if options.preflight != DEFAULT_CHECKS and enabled:
         names, took = ", ".join(enabled), time.monotonic() - began
         _log.info("preflight: %s passed in %.1f s", names, took)
 
