@@ -17,6 +17,7 @@ from containers import Entrypoint
 from preloaded import Script
 from workers import SCRIPT, digits, workers
 
+from trainwright_runtime.checkpoint.objects import store_of
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.coordination.registry import Registry
@@ -217,6 +218,30 @@ def test_the_record_of_the_end_is_whole_or_not_there(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["finished.json"]
 
 
+def test_the_record_of_the_end_is_in_object_storage_where_checkpoints_are(tmp_path: Path) -> None:
+    store = store_of("memory://finished/run").path
+    assert ending.recorded_epochs(store) == 0
+    (store / "finished.json").write_bytes(b'{"epochs": 3')
+    assert ending.recorded_epochs(store) == 0
+    ending.record(store, epochs=3, step=87)
+    assert ending.recorded_epochs(store) == 3
+    assert [path.url for path in store.iterdir()] == ["memory://finished/run/finished.json"]
+
+
+def test_a_worker_whose_checkpoints_go_to_a_url_records_its_end_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FSSPEC_FILE_AUTO_MKDIR", "yes")  # as stores do
+    store = f"local://{tmp_path}/store"
+    code, log = _with_coordinator(tmp_path, checkpoints=store)
+    assert code == 0, log
+    assert json.loads((tmp_path / "store/finished.json").read_text())["epochs"] == 1
+    assert ending.read(tmp_path / "life").leads
+    code, log = _with_coordinator(tmp_path, checkpoints=store)
+    assert code == 0, log
+    assert ending.read(tmp_path / "life") == Life(stage=Stage.OVER)  # it ran nothing again
+
+
 def _worker(folder: Path, epochs: int, **environ: str) -> subprocess.CompletedProcess[str]:
     digits(folder)
     return subprocess.run(
@@ -254,6 +279,7 @@ from dataclasses import replace
 from pathlib import Path
 import torch
 from trainwright_runtime import elastic
+from trainwright_runtime.checkpoint.objects import store_of
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.elastic.session import Session
@@ -281,7 +307,7 @@ exec(ended)
 
 
 def _with_coordinator(
-    folder: Path, *, read: str = "", stepped: str = "", ended: str = ""
+    folder: Path, *, read: str = "", stepped: str = "", ended: str = "", checkpoints: str = ""
 ) -> tuple[int, str]:
     """The exit code and the log."""
     port, log = free_port(), folder / "log"
@@ -295,7 +321,7 @@ def _with_coordinator(
             "TRAINWRIGHT_COORDINATOR": f"127.0.0.1:{port}",
             "TRAINWRIGHT_BACKEND": "gloo",
             "TRAINWRIGHT_REPLICA": "w0",
-            "TRAINWRIGHT_CHECKPOINT_DIR": str(folder / "checkpoints"),
+            "TRAINWRIGHT_CHECKPOINT_DIR": checkpoints or str(folder / "checkpoints"),
             "TRAINWRIGHT_CHECKPOINT_EVERY": "100",
             "TRAINWRIGHT_AUDIT_DIR": str(folder / "audit"),
             "TRAINWRIGHT_LIFE_FILE": str(folder / "life"),

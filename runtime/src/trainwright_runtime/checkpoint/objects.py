@@ -88,6 +88,10 @@ class ObjectPath:
     def read_text(self) -> str:
         return self.read_bytes().decode()
 
+    def write_bytes(self, content: bytes) -> None:
+        with refused(self.url):
+            self.fs.pipe_file(self.path, content)
+
     def iterdir(self) -> Iterator[ObjectPath]:
         """Yield all objects below this path, although stores list only a thousand at a time."""
         self.fs.invalidate_cache()
@@ -159,8 +163,8 @@ class Objects:
         name = folder.name
         present = {path.name for path in (self.path / name).iterdir()}
         self.collect(folder, [file for file in digests if file not in present])
-        self._put(self.path / name / DIGESTS, sums(digests))
-        self._put(self.path / LATEST, f"{name}\n".encode())
+        (self.path / name / DIGESTS).write_bytes(sums(digests))
+        (self.path / LATEST).write_bytes(f"{name}\n".encode())
         self._unfinished.discard(name)
         with _warned(f"old checkpoints in {self.path} could not be removed"):
             self._prune(name, retention)
@@ -247,10 +251,6 @@ class Objects:
             if file and step_of(name) is not None:
                 by_name.setdefault(name, set()).add(file)
         return by_name
-
-    def _put(self, path: ObjectPath, content: bytes) -> None:
-        with refused(path.url):
-            self._fs.pipe_file(path.path, content)
 
 
 def _opened(url: str) -> tuple[Any, str]:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 log = logging.getLogger(__name__)
 
@@ -74,19 +75,33 @@ def read(path: Path) -> Life:
         return Life()
 
 
-def record(directory: Path, epochs: int, step: int) -> None:
-    """Record in the checkpoint folder that `epochs` are trained and the program's end has run."""
-    fresh = directory / f".{_FINISHED}-{os.getpid()}"
+class Stored(Protocol):
+    """A place in object storage, with the operations of a path that are needed of it."""
+
+    def __truediv__(self, name: str, /) -> Stored: ...
+
+    def read_text(self) -> str: ...
+
+    def write_bytes(self, content: bytes, /) -> object: ...
+
+
+def record(directory: Path | Stored, epochs: int, step: int) -> None:
+    """Record where checkpoints are that `epochs` are trained and the program's end has run."""
+    text = json.dumps({"epochs": epochs, "step": step}).encode() + b"\n"
     try:
+        if not isinstance(directory, Path):  # a store replaces an object atomically
+            (directory / _FINISHED).write_bytes(text)
+            return
+        fresh = directory / f".{_FINISHED}-{os.getpid()}"
         directory.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(json.dumps({"epochs": epochs, "step": step}) + "\n")
+        fresh.write_bytes(text)
         fresh.replace(directory / _FINISHED)
     except OSError as error:
         log.error("%s could not be written: %s", directory / _FINISHED, error.strerror or error)
 
 
-def recorded_epochs(directory: Path) -> int:
-    """Return how many epochs the checkpoint folder records as trained to the end; 0 if none."""
+def recorded_epochs(directory: Path | Stored) -> int:
+    """Return how many epochs are recorded there as trained to the end; 0 if none."""
     try:
         return int(json.loads((directory / _FINISHED).read_text())["epochs"])
     except (OSError, ValueError, KeyError, TypeError):

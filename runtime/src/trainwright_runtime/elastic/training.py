@@ -22,6 +22,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from trainwright_runtime.checkpoint import STOPPED, Checkpoints, RngState, StopSignal
+from trainwright_runtime.checkpoint.objects import ObjectPath, store_of
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.elastic.audit import AuditLog
@@ -717,7 +718,7 @@ class Training:
         if self._group.fixed_world:
             return
         if over:
-            if folder := _path("TRAINWRIGHT_CHECKPOINT_DIR"):
+            if folder := _checkpoint_folder():
                 ending.record(folder, self._steps.epochs, self.step)
             ending.note(Life(stage=Stage.OVER, step=step, leads=True))
         else:  # who went on without this worker needs it, as one that starts again
@@ -727,12 +728,12 @@ class Training:
     def _leave_if_recorded(self) -> None:
         """Exit with 0 if training is recorded as over: no worker may be left to learn it from."""
         if not self._group.fixed_world and self._group.once(self._recorded):
-            folder = _path("TRAINWRIGHT_CHECKPOINT_DIR")
+            folder = _checkpoint_folder()
             self._leave(f"as {folder} records: delete finished.json there to train again")
 
     def _recorded(self) -> bool:
         """Whether the checkpoint folder records that training is over."""
-        folder = _path("TRAINWRIGHT_CHECKPOINT_DIR")
+        folder = _checkpoint_folder()
         return folder is not None and ending.recorded_epochs(folder) >= self._steps.epochs
 
     def _outdated(self) -> bool:
@@ -862,6 +863,11 @@ class Training:
             )  # fmt: skip
         self._forget_local_steps()
         log.info("took over the training at step %d", self.step)
+
+
+def _checkpoint_folder() -> Path | ObjectPath | None:
+    location = os.environ.get("TRAINWRIGHT_CHECKPOINT_DIR")
+    return store_of(location).path if location else None
 
 
 def _path(variable: str) -> Path | None:
