@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from trainwright_runtime.launch.machine import free_port
-from trainwright_runtime.metrics import Metrics
+from trainwright_runtime.metrics import Metrics, _samples
 from trainwright_runtime.observe.journal import (
     Event,
     Lines,
@@ -121,6 +122,31 @@ def test_leaving_by_an_exception_is_a_stop(
     last = _records(tmp_path / "rank-0.jsonl")[-1]
     assert isinstance(last, Event)
     assert (last.name, last.fields) == ("stop", {"reason": reason})
+
+
+@pytest.mark.parametrize(
+    ("batch", "samples"),
+    [
+        (torch.zeros(8, 3), 8),
+        ((torch.zeros(8, 3), torch.zeros(8)), 8),
+        ({"x": torch.zeros(8, 3), "y": torch.zeros(8)}, 8),
+        (((torch.zeros(8, 3), torch.zeros(8)), torch.zeros(8)), 8),
+        (({"x": torch.zeros(8, 3)}, torch.zeros(8)), 8),
+        (({"x": torch.zeros(8, 3)},), 8),
+        (((torch.zeros(3, 5), torch.zeros(3, 6)), ({"boxes": []}, {"boxes": []})), 2),
+        ((["a text", "another"], torch.zeros(2)), 2),
+        (([0] * 4, "labels"), 4),
+        (torch.tensor(1.0), 0),
+        ((torch.tensor(1.0), torch.zeros(8)), 0),
+        ([], 0),
+        ((), 0),
+        ({}, 0),
+        (({}, torch.zeros(8)), 0),
+        (None, 0),
+    ],
+)
+def test_the_samples_of_a_batch(batch: object, samples: int) -> None:
+    assert _samples(batch) == samples
 
 
 def test_a_loop_is_timed_without_its_stalls_and_without_what_is_left_early(tmp_path: Path) -> None:

@@ -316,9 +316,27 @@ def worker_name(rank: int | None, environ: Mapping[str, str]) -> str:
 
 
 def _samples(batch: object) -> int:
-    """Return the length of a batch: of a tensor, or of the first one in a tuple or mapping."""
-    if isinstance(batch, Mapping):
-        batch = next(iter(batch.values()))
-    elif isinstance(batch, tuple | list):
-        batch = batch[0]
-    return len(batch) if isinstance(batch, Sized) else 0
+    """Return the length of a batch: of a tensor, or of the first one in tuples and mappings.
+
+    A sequence that is as long as what lies beside it holds the samples one by one, as a tuple of
+    images beside one of targets.
+    """
+    parts = tuple(batch.values()) if isinstance(batch, Mapping) else batch
+    if not isinstance(parts, tuple | list):
+        return _length(parts)
+    if not parts:
+        return 0
+    first, length = parts[0], _length(parts[0])
+    if isinstance(first, Mapping) or (
+        isinstance(first, tuple | list) and any(_length(part) != length for part in parts[1:])
+    ):
+        return _samples(first) or length
+    return length
+
+
+def _length(value: object) -> int:
+    """Return the length of a value; 0 if it has none, as a tensor without dimensions."""
+    try:
+        return len(value) if isinstance(value, Sized) else 0
+    except TypeError:
+        return 0
