@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,59 @@ def test_what_differs_is_listed_by_its_place(tmp_path: Path) -> None:
     ]
     assert run("compare", first, other, "--entry=model", "--atol=0.6").exit_code == 0
     assert "neither checkpoint has 'ema'" in run("compare", first, other, "--entry=ema").output
+
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "options", "found"),
+    [
+        ([2**53], [2**53 + 1], [], "x: 1 of 1 elements, at most 1 apart"),
+        ([2**53], [2**53 + 1], ["--atol=0.5"], "x: 1 of 1 elements, at most 1 apart"),
+        ([2**53], [2**53 + 1], ["--atol=1"], "no differences"),
+        ([-(2**63), 5], [2**63 - 1, 5], [], "x: 1 of 2 elements, at most 1.84e+19 apart"),
+        ([7, 3], [7, 1], [], "x: 1 of 2 elements, at most 2 apart"),
+        ([7, 3], [7, 1], ["--rtol=2"], "no differences"),
+        ([True], [False], [], "x: 1 of 1 elements, at most 1 apart"),
+        ([NAN, 1.0, 2.0], [NAN, 1.5, 2.0], [], "x: 1 of 3 elements, at most 0.5 apart"),
+        ([NAN, 1.0], [NAN, 1.0], [], "no differences"),
+        ([NAN], [1.0], ["--atol=9"], "x: 1 of 1 elements, at most nan apart"),
+        ([INF], [INF], [], "no differences"),
+        ([1.0], [INF], ["--rtol=9"], "x: 1 of 1 elements, at most inf apart"),
+        ([1 + 1j], [1 + 2j], [], "x: 1 of 1 elements, at most 1 apart"),
+    ],
+)
+def test_how_tensors_differ(
+    left: list[float], right: list[float], options: list[str], found: str, tmp_path: Path
+) -> None:
+    for name, values in (("a", left), ("b", right)):
+        with Checkpoints(tmp_path / name) as checkpoints:
+            checkpoints.save(1, {"x": torch.tensor(values)})
+    shown = run("compare", tmp_path / "a", tmp_path / "b", *options)
+    assert shown.output.splitlines()[0] == found
+    assert shown.exit_code == (found != "no differences")
+
+
+def test_a_folder_to_convert_into_has_to_exist(tmp_path: Path) -> None:
+    _save(tmp_path / "a", 3)
+    refused = run("convert", tmp_path / "a", tmp_path / "b/model.safetensors")
+    assert refused.exit_code == 2
+    assert f"there is no folder {tmp_path / 'b'}: make it first" in refused.output
+    refused = run("convert", tmp_path / "a", "/proc/self/model.safetensors")
+    assert refused.exit_code == 1
+    assert refused.output.startswith("Error: /proc/self/model.safetensors cannot be written: ")
+    assert refused.output.count("\n") == 1
+
+
+def test_an_error_without_a_file_is_named_by_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(_location: str) -> None:
+        raise OSError("the store hung up")
+
+    monkeypatch.setattr("trainwright_runtime.checkpoint.__main__.open_checkpoint", refuses)
+    assert run("inspect", tmp_path).output == "Error: the store hung up\n"
 
 
 def test_a_model_becomes_a_safetensors_file(tmp_path: Path) -> None:

@@ -25,7 +25,9 @@ class _Group(click.Group):
         except CheckpointError as error:
             raise click.ClickException(str(error)) from error
         except OSError as error:
-            raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+            words = error.strerror or str(error)
+            where = f"{error.filename}: " if error.filename else ""
+            raise click.ClickException(f"{where}{words}") from error
 
 
 @click.group(cls=_Group)
@@ -94,7 +96,10 @@ def convert(checkpoint: str, target: Path, entry: str, force: bool) -> None:
         raise click.UsageError(f"{target}: expected a name that ends in .safetensors")
     if target.exists() and not force:
         raise click.UsageError(f"{target} is there already: choose another name, or --force")
+    if not target.parent.is_dir():
+        raise click.UsageError(f"{target}: there is no folder {target.parent}: make it first")
     try:
+        from safetensors import SafetensorError
         from safetensors.torch import save_file
     except ImportError as error:
         raise click.ClickException("convert needs `pip install safetensors`") from error
@@ -104,6 +109,8 @@ def convert(checkpoint: str, target: Path, entry: str, force: bool) -> None:
     try:
         save_file(tensors, half, metadata={"format": "pt", "step": str(contents.step)})
         half.replace(target)
+    except SafetensorError as error:  # its name for what the disk refuses, too
+        raise click.ClickException(f"{target} cannot be written: {error}") from error
     finally:
         half.unlink(missing_ok=True)
     click.echo(f"{target}: {len(tensors)} tensors of {entry}, step {contents.step}")
@@ -157,12 +164,19 @@ def _difference(left: Contents, right: Contents, name: str, rtol: float, atol: f
     if torch.equal(left_tensor, right_tensor):
         return None
     wide = torch.complex128 if left_tensor.is_complex() else torch.float64
-    left_tensor, right_tensor = left_tensor.to(wide), right_tensor.to(wide)
-    if torch.allclose(left_tensor, right_tensor, rtol=rtol, atol=atol, equal_nan=True):
+    mine, theirs = left_tensor.to(wide), right_tensor.to(wide)
+    apart = (mine - theirs).abs()
+    if left_tensor.is_floating_point() or left_tensor.is_complex():
+        differs = (mine != theirs) & ~(mine.isnan() & theirs.isnan())
+    else:  # float64 does not hold all of int64
+        differs, apart = left_tensor != right_tensor, apart.clamp(min=1)
+    close = torch.isclose(mine, theirs, rtol=rtol, atol=atol) & (
+        apart <= atol + rtol * theirs.abs()
+    )
+    if not (differs & ~close).any():
         return None
-    apart = (left_tensor - right_tensor).abs()
-    count = int((left_tensor != right_tensor).sum())
-    return f"{count} of {left_tensor.numel()} elements, at most {apart.max().item():.3g} apart"
+    most = apart[differs].max().item()
+    return f"{int(differs.sum())} of {left_tensor.numel()} elements, at most {most:.3g} apart"
 
 
 def _values(name: str, left: tree.Json, right: tree.Json) -> Iterator[str]:
