@@ -164,6 +164,24 @@ def test_a_state_that_does_not_fit_is_an_error_and_not_a_reason_to_fall_back(
             checkpoints.load({"optimizer": 1})
 
 
+@pytest.mark.parametrize(
+    ("saved", "says"),
+    [
+        (5, "it has a int there, saved as a plain value"),
+        (torch.zeros(2), "it has a Tensor there, saved as a plain value"),
+        ({"state": {}, "param_groups": 5}, "object is not iterable|has no len"),
+    ],
+)
+def test_a_plain_value_in_place_of_a_state_is_an_error_in_words(
+    saved: object, says: str, tmp_path: Path
+) -> None:
+    optimizer = torch.optim.SGD(torch.nn.Linear(2, 2).parameters())
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, {"optimizer": saved})
+        with pytest.raises(CheckpointError, match=f"does not fit 'optimizer', a SGD: .*({says})"):
+            checkpoints.load({"optimizer": optimizer})
+
+
 # --- what lies on the disk ---------------------------------------------------------------------
 
 

@@ -193,13 +193,15 @@ def restore(source: Source, state: MutableMapping[str, object], ranks: Ranks) ->
         if not isinstance(holder, Stateful):
             state[key] = decoded
             continue
-        assert isinstance(decoded, dict), "state_dict() gave a dict"
+        misfit = f"{checkpoint} does not fit {key!r}, a {type(holder).__name__}"
+        if not isinstance(decoded, dict):
+            raise CheckpointError(
+                f"{misfit}: it has a {type(decoded).__name__} there, saved as a plain value"
+            )
         try:
             holder.load_state_dict(decoded)
-        except (RuntimeError, ValueError, KeyError) as error:
-            raise CheckpointError(
-                f"{checkpoint} does not fit {key!r}, a {type(holder).__name__}: {_one_line(error)}"
-            ) from error
+        except (RuntimeError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{misfit}: {_one_line(error)}") from error
     return int(document["step"])
 
 
