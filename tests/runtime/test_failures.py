@@ -224,6 +224,16 @@ def test_an_image_without_torch_says_so(recovery: str, entrypoint: Entrypoint) -
         assert "Traceback" not in done.stderr
 
 
+def test_a_hook_of_no_module_shows_the_error(entrypoint: Entrypoint) -> None:
+    hook = "def hook(kind, error, trace): print('hooked', error, file=sys.stderr)"
+    made = f'import sys; exec("{hook}", space := dict(sys=sys)); sys.excepthook = space["hook"]'
+    done, reported = _fails(entrypoint, f"{made}\nraise ValueError('no')")
+    assert done.returncode == 1
+    assert "hooked no" in done.stderr
+    assert reported["error"] == "ValueError: no"
+    assert "process.py" not in done.stderr
+
+
 REFUSED = {
     "requests a process group of all workers": (
         "import torch.distributed as dist; dist.init_process_group('gloo')"

@@ -108,7 +108,8 @@ class Meeting(Store):
 
 
 def _text(value: bytes | str) -> str:
-    return value if isinstance(value, str) else bytes(value).decode("latin-1")
+    """Return a value as one character per byte; of a text its UTF-8, as torch's stores keep it."""
+    return (value.encode() if isinstance(value, str) else bytes(value)).decode("latin-1")
 
 
 def bound_store(host: str) -> TCPStore:

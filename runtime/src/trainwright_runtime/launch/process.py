@@ -179,7 +179,8 @@ def _print(error: BaseException, cause: causes.Cause | None) -> None:
     trace = _trimmed(error.__traceback__)
     hook = sys.excepthook
     # torch's own hook puts "[rank0]: " before each line, which the entrypoint does already.
-    if hook is sys.__excepthook__ or hook.__module__.startswith("torch."):
+    module = getattr(hook, "__module__", None) or ""  # None in a namespace without a name
+    if hook is sys.__excepthook__ or module.startswith("torch."):
         traceback.print_exception(type(error), error, trace)
     else:
         hook(type(error), error, trace)
