@@ -128,5 +128,91 @@ def test_a_command_line_keeps_its_words(
     assert yaml.safe_load(text)["entrypoint"] == meant
 
 
+_TORCHRUN = {"entrypoint": {"script": "train.py"}, "launcher": "torchrun"}
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (
+            "{script: torchrun --nproc_per_node=8 train.py}",
+            {**_TORCHRUN, "procsPerNode": 8},
+        ),
+        ("{script: torchrun --standalone --nproc_per_node gpu train.py}", _TORCHRUN),
+        ("torchrun --nnodes=2 train.py", _TORCHRUN),
+        ("{script: torchrun train.py}", _TORCHRUN),
+        ("{script: python train.py}", {"entrypoint": {"script": "train.py"}}),
+        ("{script: my train.py}", {"entrypoint": {"script": "my train.py"}}),
+        ("{script: torchrun.py}", {"entrypoint": {"script": "torchrun.py"}}),
+        (
+            "{script: torchrun --max-restarts=3 -m trainer.main --lr 1}",
+            {
+                "entrypoint": {"module": "trainer.main", "args": ["--lr", "1"]},
+                "launcher": "torchrun",
+                "launcherOptions": {"max-restarts": 3},
+            },
+        ),
+        (
+            "{module: torchrun --tee 3 -m trainer.main --lr 1}",
+            {
+                "entrypoint": {"module": "trainer.main", "args": ["--lr", "1"]},
+                "launcher": "torchrun",
+                "launcherOptions": {"tee": 3},
+            },
+        ),
+        (
+            "{script: accelerate launch --num_processes 8 --mixed_precision bf16 train.py}",
+            {
+                "entrypoint": {"script": "train.py"},
+                "launcher": "accelerate",
+                "launcherOptions": {"mixed-precision": "bf16"},
+                "procsPerNode": 8,
+            },
+        ),
+        (
+            "{script: deepspeed --num_gpus=8 train.py --deepspeed ds.json}",
+            {
+                "entrypoint": {"script": "train.py", "args": ["--deepspeed", "ds.json"]},
+                "launcher": "deepspeed",
+                "procsPerNode": 8,
+            },
+        ),
+        ("{script: python -m torch.distributed.run train.py}", _TORCHRUN),
+        (
+            "{script: bash run.sh --lr 1}",
+            {"entrypoint": {"argv": "bash run.sh --lr 1".split()}},
+        ),
+        ("{script: run.sh --lr 1}", {"entrypoint": {"argv": "bash run.sh --lr 1".split()}}),
+        (
+            "{script: OMP_NUM_THREADS=8 python train.py --lr 1}",
+            {"entrypoint": {"argv": ["bash", "-c", "OMP_NUM_THREADS=8 python train.py --lr 1"]}},
+        ),
+        (
+            "cd /app && python train.py",
+            {"entrypoint": {"argv": ["bash", "-c", "cd /app && python train.py"]}},
+        ),
+    ],
+)
+def test_what_starts_a_program_is_no_argument_of_python(
+    written: str, meant: dict[str, object], repository: Repository
+) -> None:
+    _write(repository, {}, f"entrypoint: {written}", "")
+    done = repository.run("check", "--fix", "--yes")
+    text = (repository.root / "environments" / JOB_FILE).read_text()
+    spec = yaml.safe_load(text)
+    keys = ("entrypoint", "launcher", "launcherOptions", "procsPerNode")
+    assert {key: spec[key] for key in keys if key in spec} == meant, done.output
+    assert spec["nodes"] == 2
+
+
+@pytest.mark.parametrize("beside", ["launcher: deepspeed", "procsPerNode: 4"])
+def test_a_launcher_replaces_nothing_that_is_written(beside: str, repository: Repository) -> None:
+    line = f"entrypoint: {{script: torchrun --nproc_per_node=8 train.py}}\n{beside}"
+    _write(repository, {}, line, "")
+    before = (repository.root / "environments" / JOB_FILE).read_text()
+    assert repository.run("check", "--fix", "--yes").exit_code == 1
+    assert (repository.root / "environments" / JOB_FILE).read_text() == before
+
+
 def test_there_are_enough_of_them() -> None:
     assert len(MISTAKES) >= 380

@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from trainwright.datatypes.data import Data, mapping, mappings
+from trainwright.objects.pods import command
 from trainwright.objects.pods.image_reference import split
+from trainwright.objects.pods.launchers import LAUNCHERS, SWITCH
+from trainwright.objects.pods.launching import SHELLS
 
 Fields = Mapping[str, Data]
 Form = Callable[[str, Data], Fields | None]
@@ -27,6 +30,10 @@ _RANGE = re.compile(r"(\d+) ?[:-] ?(\d+)")
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _AMOUNT = re.compile(r"(\d+) ?(s|m|h|d)(?:ec|in|r|econd|inute|our|ay)?s?")
 _ASSIGNED = re.compile(r"[A-Za-z_][\w.-]*=")
+_OPERATORS = frozenset({"&&", "||", ";", "|"})  # of a shell
+# Options of launchers that count nodes, and the processes of one.
+_NODES = ("nnodes", "num-machines", "num-nodes")
+_PROCESSES = ("nproc-per-node", "num-gpus", "num-accelerators")
 _DECIMAL = re.compile(r"(\d+)\.(\d+) ?([mhd])")
 _ISO = re.compile(r"P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 _BIND = re.compile(r"([a-z0-9-]+):(/[^:]+)(:ro)?")
@@ -338,10 +345,16 @@ def words(text: str) -> list[str]:
 def program(text: str, *, is_module: bool) -> Fields | None:
     """Return the entrypoint of a command line where only a script or a module is expected."""
     first = next(iter(words(text)), "")
-    if _PYTHON.fullmatch(first):
-        return entrypoint(text)
-    option = "-m " if is_module and first != "-m" else ""
-    return entrypoint(f"python {option}{text}")
+    if is_module and not _starts_programs(first):
+        return entrypoint(f"python {'' if first == '-m' else '-m '}{text}")
+    return entrypoint(text)
+
+
+def _starts_programs(word: str) -> bool:
+    """Whether a word is an interpreter, a launcher, or a shell's own: no module."""
+    launches = command.parse((word, "launch", "x")).launcher != "none"
+    shell = SHELLS.fullmatch(word) or _ASSIGNED.match(word)
+    return bool(launches or shell or _PYTHON.fullmatch(word))
 
 
 def entrypoint(value: Data) -> Fields | None:
@@ -350,12 +363,55 @@ def entrypoint(value: Data) -> Fields | None:
     if not given or any(isinstance(word, dict | list) for word in given):
         return None
     argv = [str(word) for word in given]
+    if isinstance(value, str) and (_ASSIGNED.match(argv[0]) or _OPERATORS.intersection(argv)):
+        return {"entrypoint": {"argv": ["bash", "-c", value]}}
     if argv[0].endswith(".py"):
         argv = ["python", *argv]
+    if argv[0].endswith(".sh") and "/" not in argv[0]:  # which PATH does not have
+        argv = ["bash", *argv]
     if len(argv) > 1 and _PYTHON.fullmatch(argv[0]) and argv[1].endswith(".py"):
         rest: Fields = {"args": argv[2:]} if argv[2:] else {}
         return {"entrypoint": {"script": argv[1], **rest}}
-    return {"entrypoint": {"argv": argv}}
+    return _launched(argv) or {"entrypoint": {"argv": argv}}
+
+
+def _launched(argv: list[str]) -> Fields | None:
+    """Return the fields for a command line that begins with a launcher, or None if it does not, or
+    has an option that no job sets.
+    """
+    found = command.parse(tuple(argv))
+    launcher = LAUNCHERS.get(found.launcher)
+    if launcher is None or found.program is None:
+        return None
+    names = found.options.keys() - launcher.decided.keys()
+    options = {
+        name: True if launcher.options.get(name) == SWITCH else _amount(found.options[name])
+        for name in sorted(names)
+    }
+    if any(launcher.problem(name, value)[0] for name, value in options.items()):
+        return None
+    rest: Fields = {"args": argv[found.program + 1 :]} if argv[found.program + 1 :] else {}
+    return {
+        "entrypoint": {"module" if found.is_module else "script": argv[found.program], **rest},
+        "launcher": found.launcher,
+        **({"launcherOptions": options} if options else {}),
+        **_sizes(found),
+    }
+
+
+def _amount(text: str) -> Data:
+    return int(text) if text.isdecimal() else text
+
+
+def _sizes(found: command.Command) -> Fields:
+    """Return the nodes, if there are several, and the processes of each that options name."""
+    counts = {name: int(text) for name, text in found.options.items() if text.isdecimal()}
+    nodes = max((counts.get(name, 1) for name in _NODES), default=1)
+    procs = next((counts[name] for name in _PROCESSES if name in counts), 0)
+    if "num-processes" in counts:  # which accelerate counts on all nodes
+        procs = counts["num-processes"] // nodes
+    sizes = {"nodes": nodes if nodes > 1 else 0, "procsPerNode": procs}
+    return {field: size for field, size in sizes.items() if size}
 
 
 def container(value: Data) -> Fields | None:
