@@ -345,6 +345,10 @@ def test_a_list_that_says_what_it_is_already_is_the_same_run(repository: Reposit
     ("text", "reported"),
     [
         ("flags: {+a: 1}", "flags.+a cannot be written as --k=v: a name with +"),
+        ("flags: {+a: 1}", "Add `flagStyle: k=v`, the form of Hydra."),
+        ("flags: {+a: {words: [1, 2]}}", "Change it, or flagStyle."),
+        ("flagStyle: hydra", """Write `flagStyle: "k=v"`."""),
+        ("flagStyle: posix", "Write one of --k=v, --k v, -k=v, -k v, and k=v as Hydra has it."),
         (
             "flags: {a: {comma: ['b,c', d]}}",
             'flags.a cannot be written as --k=v: the item "b,c" has a comma',

@@ -185,6 +185,14 @@ def test_a_base_that_is_nearly_there_is_named(repository: Repository) -> None:
     assert found.endswith("base/jobs/half.yaml does not exist; did you mean half.yml?")
 
 
+def test_a_file_of_code_that_is_nearly_there_is_named(repository: Repository) -> None:
+    repository.write("../train.py", "print()\n")
+    repository.job("prod/llm", "files: {/app/train.py: {from: trian.py}}\n")
+    done = repository.run("check")
+    assert "trian.py does not exist; did you mean train.py?" in done.stdout
+    assert "help: Write train.py where trian.py is named." in done.stdout
+
+
 @pytest.mark.parametrize("name", ["jobs", "rendered"])
 def test_an_environment_is_not_called_as_a_folder_inside_one(
     name: str, repository: Repository

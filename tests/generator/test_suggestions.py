@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 
@@ -11,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from repository import Repository
-from trainwright.cli import main
+from trainwright.cli import main, suggestions
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,39 @@ def test_the_nearest_is_named(command: tuple[str, ...], nearest: str) -> None:
     assert done.exit_code == 2
     assert "id you mean" in done.stderr
     assert f"'{nearest}'" in done.stderr.partition("id you mean")[2]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("stop", "prod/llm"), "`suspend`"),
+        (("start", "prod/llm"), "`resume`"),
+        (("apply", "prod"), "`git push`"),
+        (("submit", "prod/llm"), "`render`"),
+        (("delete", "prod/llm"), "`cancel`"),
+        (("diff", "prod"), "`plan`"),
+        (("describe", "prod/llm"), "`status`"),
+        (("plan", "--base", "main"), "`trainwright plan --against`"),
+        (("rehearse", "prod/llm", "--epochs", "2"), "options of the program follow --"),
+    ],
+)
+def test_words_of_other_tools_are_answered(command: tuple[str, ...], told: str) -> None:
+    done = CliRunner().invoke(main, command, prog_name="trainwright")
+    assert done.exit_code == 2
+    assert told in done.stderr
+    assert "id you mean" not in done.stderr
+
+
+def test_a_slip_of_an_option_is_none_of_the_program() -> None:
+    done = CliRunner().invoke(main, ["rehearse", "prod/llm", "--nods", "2"])
+    assert "--nodes" in done.stderr
+    assert "follow --" not in done.stderr
+
+
+def test_commands_that_are_told_exist() -> None:
+    told = {name for line in suggestions.VERBS.values() for name in re.findall("`([a-z]+)", line)}
+    assert told - {"git"} <= {*main.list_commands(click.Context(main))}
+    assert not {*suggestions.VERBS} & {*main.list_commands(click.Context(main))}
 
 
 def test_manifests_have_a_verb_of_their_own(repository: Repository) -> None:

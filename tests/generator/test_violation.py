@@ -209,6 +209,13 @@ def test_keys_that_a_mapping_refuses_are_not_offered(text: str, key: str, refuse
     assert refused not in re.findall(r"\w+", found.remedy.partition(";")[0])
 
 
+def test_the_name_of_a_pool_is_none_of_a_folder() -> None:
+    data = {"apiVersion": "trainwright.io/v1alpha1", "kind": "JobSpec", "pool": "H100"}
+    found = next(each for each in schema.job_file().explain(data) if each.pointer == "/pool")
+    assert found.message == 'pool is "H100", which is not a valid name of a pool'
+    assert found.remedy == "Write `pool: h100`."
+
+
 @pytest.mark.parametrize(
     ("text", "remedy"),
     [

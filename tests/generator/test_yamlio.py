@@ -70,6 +70,18 @@ MISTAKES = {
     "name: x\nimage: {repository: a, tag: b\n": ((2, 8), '"{" is not closed', "`}`"),
     "words: [a, b\nname: x\nz: 1\n": ((1, 8), '"[" is not closed', "`]`"),
     "a: {b: [c}\n": ((1, 8), '"[" is not closed before "}"', "`]`"),
+    "flags: {out: /c/${{ run.name }}, lr: 0.1}\n": (
+        (1, 14),
+        "/c/${{ run.name }} is in braces or brackets without quotes",
+        'Write `out: "/c/${{ run.name }}"`.',
+    ),
+    "flags:\n  {lr: 0.1,\n  out: ${{ checkpoint.folder }}/x}\n": (
+        (3, 8),
+        "${{ checkpoint.folder }}/x is in braces",
+        'Write `out: "${{ checkpoint.folder }}/x"`.',
+    ),
+    "args: [--out, ${{ run.name }}]\n": ((1, 15), "in braces", 'Write `"${{ run.name }}"`.'),
+    'flags: {out: "${{ run.name }}", lr: 0.1\n': ((1, 8), '"{" is not closed', "`}`"),
     "a: {b: c}}\n": ((1, 10), '"}" closes nothing', "Remove it"),
     'name: "abc\npool: h100\n': ((1, 7), 'the quote " is not closed', "where the text ends"),
     "name: 'abc\npool: h100\n": ((1, 7), "the quote ' is not closed", "where the text ends"),

@@ -54,13 +54,35 @@ class Command(click.Command):
 
 
 # Options of other tools and verbs, the one that means the same, and what that does.
-_SAME = {"--dry-run": ("--check", "writes nothing, and names what would be written")}
+_SAME = {
+    "--dry-run": ("--check", "writes nothing, and names what would be written"),
+    "--base": ("--against", "names what to compare with"),
+}
+# Verbs of other tools, and the commands that do what these do.
+VERBS = {
+    "stop": "`suspend` keeps what it saved and can be resumed, `cancel` ends it",
+    "pause": "`suspend` does it, until `resume`",
+    "start": "`render` and a merge start a run, `resume` goes on with a suspended one",
+    "run": "`render` and a merge start a run, `rehearse` starts it on this machine",
+    **dict.fromkeys(
+        ("apply", "submit", "deploy"), "`render`, `git push` and a merge: an engine applies it"
+    ),
+    **dict.fromkeys(("delete", "rm", "kill"), "`cancel` ends a run, `retire` removes a job"),
+    "diff": "`plan` names what a merge changes, and `render --check` what render would write",
+    "describe": "`status` has the state of a run, `explain` the fields of a job",
+    "get": "`list jobs` has all jobs, `status` the state of a run",
+    "lint": "`check` finds mistakes in job specs, `validate` in manifests",
+    "template": "`render` writes the manifests",
+}
 
 
 def _instead(error: click.NoSuchOption) -> click.UsageError:
     """Return the error about an option with what means the same; click names the nearest spelling,
     which may do the reverse.
     """
+    if error.ctx and _takes_more(error.ctx.command) and not _is_near(error):
+        message = f"No such option '{error.option_name}': options of the program follow --"
+        return click.UsageError(f"{message}, as in `-- {error.option_name} …`.", error.ctx)
     option, effect = _SAME.get(error.option_name, ("", ""))
     command = error.ctx.command if error.ctx else None
     if not command or not any(option in parameter.opts for parameter in command.params):
@@ -68,6 +90,19 @@ def _instead(error: click.NoSuchOption) -> click.UsageError:
     assert error.ctx
     message = f"No such option '{error.option_name}': `{error.ctx.command_path} {option}` {effect}."
     return click.UsageError(message, error.ctx)
+
+
+def _takes_more(command: click.Command) -> bool:
+    """Whether a command passes what follows -- to a program."""
+    return any((p.metavar or "").startswith("[-- ") for p in command.params)
+
+
+def _is_near(error: click.NoSuchOption) -> bool:
+    """Whether an option is a slip of one that there is."""
+    from difflib import get_close_matches
+
+    names = [name.lstrip("-") for name in error.possibilities or ()]
+    return bool(get_close_matches(error.option_name.lstrip("-"), names, n=1, cutoff=0.75))
 
 
 class Format(Choice):
@@ -102,6 +137,8 @@ class Group(click.Group):
         if self.get_command(context, words[0]) is None and not words[0].startswith("-"):
             from difflib import get_close_matches
 
+            if words[0] in VERBS and context.parent is None:
+                context.fail(f"No such command '{words[0]}': {VERBS[words[0]]}.")
             near = get_close_matches(words[0], paths := self._paths(context), n=1)
             suggestion = f" Did you mean '{paths[near[0]]}'?" if near else ""
             context.fail(f"No such command '{words[0]}'.{suggestion}")

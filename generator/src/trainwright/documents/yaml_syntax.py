@@ -14,6 +14,11 @@ _NO_SPACE = re.compile(r"\s*(?:- )?([A-Za-z_][\w./-]*):(?![\s/])(\S.*)")
 _KEY_AND_VALUE = re.compile(r"\s*(?:- )?[^\s#'\"{\[][^#]*?:\s+[^\s#|>&{\[].*", re.DOTALL)
 _NO_COLON = re.compile(r"\s*(?:- )?([A-Za-z_][\w./-]*)(?:\s+(\S.*))?")
 _NO_SPACE_AFTER_DASH = re.compile(r"\s*-([A-Za-z0-9_\"'].*)")
+# A value with `${{ … }}` where braces are YAML's: inside of { } or [ ], without quotes.
+_IN_FLOW = re.compile(
+    r"(?:([\w.+/-]+): +)?((?:[^\s,{}\[\]'\":#]|:(?=[^\s]))*\$\{\{[^{}'\"]*\}\}[^\s,{}\[\]'\"]*)"
+)
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _CONFLICT = re.compile(r"<{7}|={7}|>{7}")
 _CLOSED_BY = {"{": "}", "[": "]"}
 
@@ -144,6 +149,22 @@ def _colon(fault: Fault) -> Explanation | None:
     key, value = match[1], match[2] or ""
     message = f'"{shown_pair(key, value, " ").rstrip()}" has no colon behind its key'
     return Explanation(message, fault.since, f"Write `{shown_pair(key, value).rstrip()}`.")
+
+
+def _reference(fault: Fault) -> Explanation | None:
+    """Explain `${{ … }}` without quotes inside of a flow mapping or a flow list."""
+    if "flow" not in fault.context or fault.since is None:
+        return None
+    for number in range(fault.since[0], fault.at[0] + 1):
+        line = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), fault.line(number))
+        for match in _IN_FLOW.finditer(line):
+            if number == fault.at[0] and fault.at[1] < match.start():
+                break
+            key, value = match[1] or "", f'"{match[2]}"'
+            written = shown_pair(key, value) if key else value
+            message = f"{match[2]} is in braces or brackets without quotes, and its own are YAML's"
+            return Explanation(message, (number, match.start(2)), f"Write `{written}`.")
+    return None
 
 
 def _bracket(fault: Fault) -> Explanation | None:
@@ -296,6 +317,7 @@ _READINGS: tuple[Callable[[Fault], Explanation | None], ...] = (
     _tab,
     _space,
     _dash,
+    _reference,
     _bracket,
     _quote,
     _surplus,

@@ -343,9 +343,10 @@ class Reader(Owner):
             return dx.LAYOUT.at(Location(path), f"{path} does not exist", remedy="Create the file.")
         existing = printable(near[0])
         message = f"{path} does not exist; did you mean {existing}?"
-        return dx.LAYOUT.at(
-            Location(path), message, remedy=f"Rename {folder}/{existing} to {name}."
-        )
+        remedy = f"Rename {folder}/{existing} to {name}."
+        if not path.startswith(f"{ENVIRONMENTS}/"):  # where a spec says what files are called
+            remedy = f"Write {existing} where {name} is named."
+        return dx.LAYOUT.at(Location(path), message, remedy=remedy)
 
     @tracked(same=eq)
     def state(self, path: str) -> str:

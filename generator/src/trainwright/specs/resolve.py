@@ -12,7 +12,14 @@ from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.environment import Environment, GitOps, Pool, SeverityOverride, Waiver
 from trainwright.datatypes.fields import spelled
 from trainwright.datatypes.finding import Finding, Related, Severity
-from trainwright.datatypes.job import CONTAINER_FIELDS, CONTAINER_PARTS, POD_FIELDS, Job, Role
+from trainwright.datatypes.job import (
+    CONTAINER_FIELDS,
+    CONTAINER_PARTS,
+    POD_FIELDS,
+    FlagStyle,
+    Job,
+    Role,
+)
 from trainwright.datatypes.layout import ADOPTED
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.volumes import VOLUME_SOURCES, Claim, Volume
@@ -544,6 +551,10 @@ def _kind(job: Job) -> str:
     return "image" if job.entrypoint.image else "argv"
 
 
+_HYDRA = FlagStyle(form="k=v")
+_OTHER_FLAG = "Change it, or flagStyle."
+
+
 def _flags(job: Job, spec: Layered) -> Iterator[Finding]:
     if reason := unfit_style(job.flag_style):
         at = Pointer("/flagStyle/booleans")
@@ -554,7 +565,10 @@ def _flags(job: Job, spec: Layered) -> Iterator[Finding]:
             at = Pointer.of("flags", name)
             form = job.flag_style.form
             message = f"{at.dotted} cannot be written as {form}: {reason}"
-            yield spec.finding(dx.CONTRADICTION, at, message, remedy="Change it, or flagStyle.")
+            hydra = not misplaced(name, value, _HYDRA)
+            remedy = "Add `flagStyle: k=v`, the form of Hydra." if hydra else _OTHER_FLAG
+            found = spec.finding(dx.CONTRADICTION, at, message, remedy=remedy)
+            yield replace(found, effect="The program would refuse it, or read another value.")
 
 
 def _host_network(job: Job, spec: Layered) -> Iterator[Finding]:

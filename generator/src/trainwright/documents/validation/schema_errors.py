@@ -552,6 +552,10 @@ def _pattern(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     yield Violation(pointer, message, described or f"It must match {failure.wanted}.")
 
 
+_HYDRA = ("hydra", "Hydra", "omegaconf")
+_FLAG_STYLES = "Write one of --k=v, --k v, -k=v, -k v, and k=v as Hydra has it."
+
+
 def _rewritten(pointer: Pointer, value: Data) -> str:
     """Return how to write a value in the form that its field requires: 64Gi for 64GB."""
     name, text = pointer.last, ""
@@ -561,19 +565,26 @@ def _rewritten(pointer: Pointer, value: Data) -> str:
         text = forms.duration(value)
     elif name == "cpu":
         text = forms.cores(value)
-    elif name == "procsPerNode" and value in ("gpu", "gpus", "cpu"):  # as torchrun has them
-        text = "auto"
     elif pointer.parts[-2:] == ("image", "repository"):
         return translation.written(forms.image(value))
     elif name in ("script", "module"):
         return translation.written(forms.program(str(value), is_module=name == "module"))
-    elif name == "mountPath" and isinstance(value, str):
-        text = f"/{value.removeprefix('./')}"
-    elif name == "pool" and isinstance(value, str):
-        text = value.lower().replace("_", "-")
-    elif name == "resource" and value == "gpu":
-        text = "nvidia.com/gpu"
+    elif name == "flagStyle":
+        return translation.written({name: "k=v"}) if value in _HYDRA else _FLAG_STYLES
+    elif isinstance(value, str):
+        text = _word(name, value)
     return translation.written({name: text}) if text else ""
+
+
+def _word(name: str, value: str) -> str:
+    """Return the word that a field has for the one of another tool, or ""."""
+    if name == "procsPerNode" and value in ("gpu", "gpus", "cpu"):  # as torchrun has them
+        return "auto"
+    if name == "mountPath":
+        return f"/{value.removeprefix('./')}"
+    if name == "pool":
+        return value.lower().replace("_", "-")
+    return "nvidia.com/gpu" if name == "resource" and value == "gpu" else ""
 
 
 def _limit(words: str) -> Callable[[_Failure, Pointer], Iterator[Violation]]:
