@@ -389,3 +389,69 @@ def _labels_of_pods(data: Any) -> Iterator[dict[str, str]]:
     elif isinstance(data, list):
         for one in data:
             yield from _labels_of_pods(one)
+
+
+RBAC = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: tuner, namespace: training}
+rules:
+- {apiGroups: [""], resources: [secrets], verbs: [get, list], resourceNames: [hf-token]}
+- {apiGroups: ["", apps], resources: ["*"], verbs: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: tuner, namespace: training}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
+subjects:
+- {kind: ServiceAccount, name: default, namespace: training}
+- {kind: Group, name: "system:authenticated", apiGroup: rbac.authorization.k8s.io}
+"""
+BOUND = "binds ClusterRole/view to ServiceAccount/training/default, Group/system:authenticated"
+ALLOWED = "allows get, list of secrets named hf-token; * of * of core, apps"
+
+
+def test_a_plan_says_what_a_role_allows_and_to_whom_a_binding_gives_it(
+    repository: Repository,
+) -> None:
+    _ok(repository, "render", "--no-cache")
+    git_repository.commit(repository.root, "Before")
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+    repository.write("dev/objects/rbac.yaml", RBAC)
+    text = _ok(repository, "plan", "--against", "main")
+    assert f"dev  RoleBinding/tuner is added: {BOUND}  (" in text
+    assert f"dev  Role/tuner is added: {ALLOWED}  (" in text
+    assert f"RoleBinding/tuner is added: {BOUND}" in _ok(
+        repository, "plan", "--against", "main", "-o", "html"
+    )
+    markdown = _ok(repository, "plan", "--against", "main", "-o", "markdown")
+    assert "RoleBinding/tuner is added: binds ClusterRole/view to" in markdown.replace("\\", "")
+    found = json.loads(_ok(repository, "plan", "--against", "main", "-o", "json"))["plan"]
+    assert [one["grants"] for one in found["objects"]] == [ALLOWED, BOUND]
+
+
+def test_a_plan_says_what_a_changed_binding_gave_before(repository: Repository) -> None:
+    repository.write("dev/objects/rbac.yaml", RBAC)
+    _ok(repository, "render", "--no-cache")
+    git_repository.commit(repository.root, "Before")
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+    labelled = RBAC.replace("{name: tuner,", "{name: tuner, labels: {a: b},")
+    repository.write("dev/objects/rbac.yaml", labelled.replace("name: view", "name: cluster-admin"))
+    text = _ok(repository, "plan", "--against", "main")
+    admin = BOUND.replace("view", "cluster-admin")
+    assert f"RoleBinding/tuner is changed: {admin}; before, it {BOUND}  (" in text
+    assert f"Role/tuner is changed: {ALLOWED}  (" in text
+
+
+def test_a_file_that_nothing_renders_names_its_objects(repository: Repository) -> None:
+    _ok(repository, "render", "--no-cache")
+    git_repository.commit(repository.root, "Before")
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+    repository.write("dev/rendered/rbac.yaml", RBAC)
+    repository.write("dev/rendered/mnist/more.yaml", HEAD)
+    repository.write("dev/rendered/notes.txt", "nothing: [")
+    done = repository.run("plan", "--against", "main").output
+    both = f"Role/tuner ({ALLOWED}), RoleBinding/tuner ({BOUND})"
+    assert f"rbac.yaml is rendered by nothing: {both}  (" in done
+    assert "more.yaml is rendered by nothing: ConfigMap/settings  (" in done
+    assert "notes.txt is rendered by nothing  (" in done

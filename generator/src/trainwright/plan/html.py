@@ -92,7 +92,7 @@ def _uses(review: Plan) -> Data:
 
 def _object(change: ObjectChange) -> Data:
     return {
-        "label": f"{change.object} is {change.action}",
+        "label": words.changed_object(change),
         "environment": change.environment,
         "place": str(change.place),
     }

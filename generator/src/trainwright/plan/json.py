@@ -190,6 +190,8 @@ def _object(change: ObjectChange) -> Data:
         "environment": change.environment,
         "object": change.object,
         "action": change.action,
+        "grants": change.grants,
+        "granted": change.granted,
         "place": place_of(change.place),
     }
 

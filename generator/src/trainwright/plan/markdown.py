@@ -241,7 +241,7 @@ def _otherwise(review: Plan) -> str:
 def _objects(review: Plan, style: Style) -> str:
     """Return a list of changed additional objects, some of each kind."""
     lines = [
-        f"- {_link(change.place, style, f'{change.object} is {change.action}')} in "
+        f"- {_link(change.place, style, words.changed_object(change), _TEXT)} in "
         f"{cell(change.environment, _NAME)}\n"
         for change in by_turns(review.objects, lambda change: change.object.partition("/")[0])
     ]
@@ -285,12 +285,12 @@ def _causes(causes: Sequence[Cause], most: int, style: Style) -> Iterator[str]:
     return first(causes, most, lambda cause: _link(cause.place, style, words.cause(cause)))
 
 
-def _link(place: Location, style: Style, text: str) -> str:
+def _link(place: Location, style: Style, text: str, most: int = _NAME) -> str:
     """Return a link to an authored line, or plain text if the repository's address is not known."""
     path = _path(place.file)
     if not style.link or len(path) > _LINK:
-        return f"{cell(text, _NAME)} ({cell(str(place), _NAME)})"
-    return f"[{cell(text, _NAME)}]({style.link}/{path}#L{place.line})"
+        return f"{cell(text, most)} ({cell(str(place), _NAME)})"
+    return f"[{cell(text, most)}]({style.link}/{path}#L{place.line})"
 
 
 def _path(file: str) -> str:

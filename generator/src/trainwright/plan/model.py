@@ -158,6 +158,8 @@ class ObjectChange:
     object: str  # "ConfigMap/team"
     action: Literal["added", "changed", "removed"]
     place: Location
+    grants: str = ""  # "binds Role/a to ServiceAccount/b", after the merge or else before it
+    granted: str = ""  # the same before a merge that changes it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

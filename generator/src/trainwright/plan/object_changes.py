@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Literal
 
 from trainwright.datatypes.finding import Finding
+from trainwright.findings.credentials import redact
+from trainwright.objects.grants import grants
 from trainwright.plan.model import ObjectChange
 from trainwright.plan.revision import Revision
 from trainwright.render import own_object_checks
@@ -17,11 +21,19 @@ def changes(before: Revision, after: Revision, environment: str) -> Iterator[Obj
     for identity in sorted({*old, *new}):
         was, now = old.get(identity), new.get(identity)
         if now is None and was is not None:
-            yield ObjectChange(environment, was.manifest.title, "removed", was.place)
+            yield _change(environment, was, "removed")
         elif was is None and now is not None:
-            yield ObjectChange(environment, now.manifest.title, "added", now.place)
+            yield _change(environment, now, "added")
         elif was and now and was.manifest.body != now.manifest.body:
-            yield ObjectChange(environment, now.manifest.title, "changed", now.place)
+            change, granted = _change(environment, now, "changed"), redact(grants(was.manifest))
+            yield replace(change, granted=granted) if granted != change.grants else change
+
+
+def _change(
+    environment: str, one: OwnObject, action: Literal["added", "changed", "removed"]
+) -> ObjectChange:
+    title, given = redact(one.manifest.title), redact(grants(one.manifest))
+    return ObjectChange(environment, title, action, one.place, given)
 
 
 def findings(after: Revision, environment: str) -> tuple[Finding, ...]:

@@ -80,7 +80,8 @@ def _objects(review: Plan) -> Iterator[str]:
     if review.objects:
         yield ""
     for change in review.objects:
-        yield visible(f"{change.environment}  {change.object} is {change.action}  ({change.place})")
+        what = words.changed_object(change)
+        yield visible(f"{change.environment}  {what}  ({change.place})")
 
 
 def _findings(review: Plan, style: Style) -> Iterator[str]:

@@ -18,6 +18,7 @@ from trainwright.plan.model import (
     Action,
     Cause,
     JobChange,
+    ObjectChange,
     Plan,
     PlannedRun,
     SharedFileImpact,
@@ -35,6 +36,13 @@ def objects(review: Plan) -> str:
     counts = Counter(change.action for change in review.objects)
     parts = (f"{counts[key]} {key}" for key in ("added", "changed", "removed") if counts[key])
     return f"objects: {', '.join(parts)}"
+
+
+def changed_object(change: ObjectChange) -> str:
+    """Return what happens to an additional object, with what it gives, and to whom."""
+    given = f": {change.grants}" if change.grants else ""
+    before = f"; before, it {change.granted}" if change.granted else ""
+    return f"{change.object} is {change.action}{given}{before}"
 
 
 def reach(blast: SharedFileImpact) -> str:

@@ -18,12 +18,18 @@ from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ADOPTED, ENVIRONMENTS, RENDERED, JobFile, environment_path
+from trainwright.datatypes.listing import listed
+from trainwright.datatypes.manifest import Manifest
+from trainwright.documents import yamlio
+from trainwright.documents.dialect import GO
+from trainwright.documents.yamlio import Document
 from trainwright.files import filetree
 from trainwright.files.git import GitError
 from trainwright.files.lineage import Lineage
 from trainwright.files.memo import Owner, tracked
 from trainwright.files.tree import NOTHING, Edited, Tree
 from trainwright.findings import diagnostics as dx
+from trainwright.objects.grants import grants
 from trainwright.render import written
 from trainwright.runs import decide, identity, kustomization, meaning
 from trainwright.runs import record as records
@@ -523,7 +529,8 @@ class Derivation(Owner):
             stray = "/" not in path and path != KUSTOMIZATION_FILE
             if stray and self._workspace.rendered_tree.kind(f"{folder}/{path}"):
                 full = f"{folder}/{path}"
-                yield Underived(environment=environment, job="", path=full, why=_EXTRA)
+                why = _extra(self._at_hand(full))
+                yield Underived(environment=environment, job="", path=full, why=why)
 
     def _of_ledger(self, environment: str) -> Iterator[Underived]:
         """Yield each ledger entry that is new or changed and is of no run that the job has had."""
@@ -663,6 +670,7 @@ def may_decide(path: str) -> bool:
 
 
 _SHOWN = 80  # characters of a line
+_OBJECTS = 8  # named of a file
 _EXTRA = "is rendered by nothing"
 _MISSING = "is missing"
 
@@ -755,7 +763,7 @@ def _manifests(state: State) -> State:
 def difference(present: bytes | None, expected: bytes | None) -> tuple[str, int]:
     """Return how a file differs from what is derived, and the first line that differs."""
     if expected is None:
-        return _EXTRA, 1
+        return _extra(present), 1
     if present is None:
         return _MISSING, 1
     if present.startswith(b"\0"):
@@ -771,6 +779,20 @@ def difference(present: bytes | None, expected: bytes | None) -> tuple[str, int]
     line = longer[len(shorter)] if len(longer) > len(shorter) else ""
     more = f"{'lacks' if missing else 'adds'} {_quoted(line)}"
     return more, max(1, len(shorter) + (not missing))
+
+
+def _extra(present: bytes | None) -> str:
+    """Return that nothing renders a file, with the objects in it and what they give to whom."""
+    given = present or b""
+    found = (it for it in yamlio.documents("", given, GO) if isinstance(it, Document))
+    bodies = (it.data for it in found if isinstance(it.data, dict))
+    objects = [it for it in (Manifest(body=body) for body in bodies) if it.kind and it.name]
+    titles = [f"{it.title}{_bracketed(grants(it))}" for it in objects]
+    return f"{_EXTRA}: {listed(titles, _OBJECTS)}" if titles else _EXTRA
+
+
+def _bracketed(text: str) -> str:
+    return f" ({text})" if text else ""
 
 
 def _quoted(line: str) -> str:
