@@ -200,3 +200,31 @@ def test_the_same_amounts_are_not_named(tmp_path: Path) -> None:
     repository = _planned(tmp_path / "clone", "", "currency: USD\n")
     assert "counts with" not in _plan(repository)
     assert _data(repository)["amounts"] == []
+
+
+@pytest.mark.parametrize(
+    "user", ["", "security: {runAsUser: 1000}\n", "security: {runAsNonRoot: true}\n"]
+)
+def test_pod_security_outdates_a_run_only_where_its_pods_differ(user: str, tmp_path: Path) -> None:
+    repository = Repository(git_repository.init(tmp_path / "clone"))
+    repository.environment("lab", POOLS)
+    path = repository.job("lab/train", f"pool: h100\n{user}")
+    path.write_text(path.read_text().replace('{cpu: "1", memory: 1Gi}', "{gpu: 4}"))
+    assert repository.run("render").exit_code == 0
+    git_repository.commit(repository.root, "Begin")
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+    repository.environment("lab", POOLS + "podSecurity: privileged\n")
+    text = _plan(repository)
+    assert text.count('podSecurity: "restricted" → "privileged"') == (1 if user else 2)
+    assert "baseline" not in text
+    assert ("outdates 1 run" in text) is (not user)
+    files = {name: body for name, body in repository.tree().items() if "pytorchjob" in name}
+    assert repository.run("rerun", "lab/train").exit_code == 0
+    assert repository.run("render").exit_code == 0
+    again = {name: body for name, body in repository.tree().items() if "pytorchjob" in name}
+    lines = [
+        line
+        for name, body in files.items()
+        for line in set(body.splitlines()) ^ set(again[name].splitlines())
+    ]
+    assert any("runAsNonRoot" in line for line in lines) is (not user)

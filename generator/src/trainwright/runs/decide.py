@@ -10,12 +10,13 @@ from trainwright.datatypes.finding import Held, Location
 from trainwright.datatypes.job import ORDERED, Job
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.same import ORDER, differences
+from trainwright.kinds.facts import POD_SECURITY
 from trainwright.runs import identity, meaning
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.fields import is_trained, operated, operation, with_operation
 from trainwright.runs.record import ENDED, Record, State
 from trainwright.runs.recorded_job import CannotAdjust, began_in, edited_operation, recorded_job
-from trainwright.runs.same_spec import Surroundings
+from trainwright.runs.same_spec import Surroundings, secured_alike
 from trainwright.specs import files
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.merge import DEFAULTS
@@ -205,7 +206,15 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
     if pool and pool == pool_now:
         then = {**then, "pools": now["pools"]}  # at most the name is another
     for path, before, after in differences(then, now, ORDERED):
-        yield Held(path, before, after, _stated(sources, path))
+        if path == _POD_SECURITY:
+            was = began_in(record, sources.environment)
+            if secured_alike(sources.job, was, sources.environment):
+                continue
+        written = sources.environment.pod_security if path == _POD_SECURITY else after
+        yield Held(path, before, written, _stated(sources, path))
+
+
+_POD_SECURITY = Pointer.of(*POD_SECURITY.path)
 
 
 def _operated_alike(sources: Sources, record: Record) -> frozenset[str]:

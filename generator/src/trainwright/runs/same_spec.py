@@ -62,6 +62,18 @@ class Surroundings:
         )
 
 
+def secured_alike(job: Job, one: Environment, other: Environment) -> bool:
+    """Whether the pods of a job get the same security context in two environments."""
+    contexts = [
+        {**_DEFAULT_CONTEXT, **values.build(job, environment, _NAMES[0])["podSecurityContext"]}
+        for environment in (one, other)
+    ]
+    return identical(*contexts)
+
+
+_DEFAULT_CONTEXT = {"runAsNonRoot": True}  # the chart's
+
+
 def _operated_alike(one: Job, other: Job) -> Iterator[tuple[Job, Job]]:
     """Yield both jobs with the first's operational fields, and (if different) the second's."""
     ways = [operated(one), operated(other)]
