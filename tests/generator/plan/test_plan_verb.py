@@ -485,6 +485,7 @@ def test_a_finished_run_saves_nothing(cloned: Repository) -> None:
     assert (environment["before"]["gpus"]["low"], environment["after"]["gpus"]["low"]) == (8, 0)
     text = cloned.run("plan", "--against", "main").output
     assert "requests" not in text
+    assert "if its pods still run, its 8 GPUs are held until it is deleted" in text
     assert "THIS CHANGE" not in text
 
 
@@ -1088,6 +1089,59 @@ def test_an_edit_of_a_pool_is_about_its_jobs(cloned: Repository) -> None:
             "place": {"file": "environments/prod/environment.yaml", "line": 8, "column": 25},
         }
     ]
+
+
+@pytest.mark.parametrize(("prune", "named"), [("confirm", True), ("immediate", False)])
+def test_the_kustomization_of_a_removed_job_is_named(
+    prune: str, named: bool, cloned: Repository
+) -> None:
+    by_job = f"gitops: {{engine: flux, prune: {prune}, applications: job}}\n"
+    _running(cloned, by_job)
+    _gone(cloned)
+    why = changed(cloned)["why"]
+    delete = "`kubectl --namespace flux-system delete kustomization/"
+    assert why.count(delete) == 1
+    assert (
+        "its Kustomization stays in the cluster, and fails for want of its path" in why
+    ) is named
+
+
+def test_no_kustomization_of_a_job_is_named_where_there_is_none(cloned: Repository) -> None:
+    _running(cloned, "gitops: {engine: flux, applications: environment}\n")
+    _gone(cloned)
+    assert "Kustomization" not in changed(cloned)["why"]
+
+
+@pytest.mark.parametrize(("quota", "waits"), [(8, "4 GPUs"), (12, ""), (9, "3 GPUs")])
+def test_a_new_run_waits_for_what_the_old_one_holds(
+    quota: int, waits: str, cloned: Repository
+) -> None:
+    _running(cloned, "", metadata="queue: team\n")
+    edit(cloned, "prod/environment.yaml", "team: {quota: 8}", f"team: {{quota: {quota}}}")
+    edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 1")
+    why = changed(cloned)["why"]
+    assert (" of queue team, which llm-" in why) is bool(waits)
+    if waits:
+        assert f"waits for {waits} of queue team, which llm-" in why
+
+
+def test_a_new_run_waits_for_nothing_where_the_old_one_ends(cloned: Repository) -> None:
+    _running(cloned, "gitops: {prune: immediate}\n", metadata="queue: team\n")
+    edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 1")
+    assert "of queue team, which" not in changed(cloned)["why"]
+
+
+@pytest.mark.parametrize("saving", ["checkpoint: {volume: out, path: runs}\n", ""])
+def test_a_run_in_another_namespace_resumes_from_no_claim(saving: str, cloned: Repository) -> None:
+    _running(cloned, "", metadata=CLAIM + saving if saving else "")
+    edit(cloned, "prod/environment.yaml", "namespace: training", "namespace: other")
+    edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 1")
+    (why,) = [it["why"] for it in plan(cloned)["changes"] if it["job"] == "prod/llm"]
+    assert "would resume" not in why
+    assert (
+        "starts from scratch in namespace other, where the claims, Secrets and LocalQueue that it "
+        "names have to be: those of training are not there"
+    ) in why
 
 
 # --- what a replaced run has saved ---------------------------------------------------------------

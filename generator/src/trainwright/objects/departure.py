@@ -47,11 +47,16 @@ def pruning(run: str, environment: Environment | None) -> str:
     The Kustomization of such a job leaves git as well. In the cluster it stays, and fails for want
     of its path, by which nothing is pruned; its own deletion is what prunes.
     """
-    gitops = environment.gitops if environment else None
-    if environment is None or gitops is None or gitops.prune != "immediate":
+    if environment is None or environment.gitops.prune != "immediate":
         return ""
-    if not applied_by_job(environment):
+    return kustomization_deletion(run, environment)
+
+
+def kustomization_deletion(run: str, environment: Environment | None) -> str:
+    """Return the command that deletes the Kustomization of a run's job, or "" if it has none."""
+    if environment is None or not applied_by_job(environment):
         return ""
+    gitops = environment.gitops
     name = kustomization(environment, _MARK.sub("", run))
     return f"kubectl --namespace {gitops.namespace or FLUX_NAMESPACE} delete kustomization/{name}"
 

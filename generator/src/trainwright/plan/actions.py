@@ -13,9 +13,9 @@ from trainwright.documents import yamlio
 from trainwright.documents.dialect import GO
 from trainwright.documents.yamlio import Document
 from trainwright.kinds import TARGETS
-from trainwright.objects.departure import pruning
+from trainwright.objects.departure import kustomization_deletion, pruning
 from trainwright.plan.model import Action, Ending, PlannedRun
-from trainwright.plan.replacing import ending_of, progress_of, replacement
+from trainwright.plan.replacing import ending_of, gpus_of, progress_of, replacement
 from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 from trainwright.rules.gitops import Departure, leaving
@@ -37,6 +37,7 @@ _KUSTOMIZATION_GONE = (
     "its Kustomization leaves git with it, so no sync prunes it: unless wiring/ is applied by a "
     "Kustomization that prunes, it stays in the cluster"
 )
+_KUSTOMIZATION_FAILS = "its Kustomization stays in the cluster, and fails for want of its path,"
 _ENDS = frozenset({Action.DELETED, Action.LEFT, Action.CANCELLED, Action.NEW_RUN, Action.SUSPENDED})
 
 
@@ -79,7 +80,13 @@ def _ended(
     gone = removed(before, environment)
     if after is None and (command := _pruned_by(before, environment)):
         gone = f"{before.object}: {_KUSTOMIZATION_GONE} until `{command}` prunes it"
+    elif after is None and _leaves(before, environment) is Departure.KEPT:
+        command = kustomization_deletion(before.object, environment)
+        gone += f"; {_KUSTOMIZATION_FAILS} until `{command}`" if command else ""
     if after is not None and after.retired:
+        held = gpus_of(before.demand.gpus) if before.state == "active" else ""
+        if held and is_kept(before, after, environment):
+            gone += f"; if its pods still run, its {held} are held until it is deleted"
         return Action.RETIRED, f"it is in the ledger of finished runs; {gone}"
     if before.state == "active":
         gone = f"{gone}; {progress_of(before, tuple(manifests(before).values()))}"

@@ -44,6 +44,7 @@ from trainwright.plan.model import (
     WiringChange,
 )
 from trainwright.plan.places import Place, jobs_by_place, place_of
+from trainwright.plan.replacing import gpus_of
 from trainwright.plan.revision import Revision
 from trainwright.render import derivation
 from trainwright.render.derivation import Derivation, Underived
@@ -62,7 +63,7 @@ from trainwright.runs.record import ENDED
 from trainwright.runs.workspace import Asking, ResolvedJob, Workspace
 from trainwright.specs import capacity, demand, files
 from trainwright.specs.capacity import CapacityCheck
-from trainwright.specs.demand import NOTHING, Demand
+from trainwright.specs.demand import NOTHING, Demand, Range
 from trainwright.specs.merge import Layered
 from trainwright.specs.select import select
 
@@ -403,7 +404,10 @@ class Comparison(Owner):
             action, why = actions.decide(before, after, environment)
             action, why = self._again(file, before, after, (action, why))
         if action in _BEGINS:
-            why = self._beginning(file, action, why, self._unadmitted(file, after))
+            waits = self._unadmitted(file, after) or _waits_behind(
+                action, before, after, environment
+            )
+            why = self._beginning(file, action, why, waits)
         action, why = self._shared_object(file, before, after, (action, why))
         held = self._held(file) if action in (Action.UNCHANGED, Action.IN_PLACE) else ()
         waiting = "; ".join(dict.fromkeys(self._untaken(file))) if held else ""
@@ -986,6 +990,28 @@ _BEGINS = frozenset({Action.STARTED, Action.NEW_RUN})
 _AS_RENDERED = frozenset({Action.UNCHANGED, Action.OUTDATED, Action.BROKEN})
 # How the API server answers the edit of an existing object.
 _API_ANSWERS = {Action.REJECTED: "refused by the API", Action.IGNORED: "ignored"}
+
+
+def _waits_behind(
+    action: Action,
+    before: PlannedRun | None,
+    after: PlannedRun | None,
+    environment: Environment | None,
+) -> str:
+    """Return that a new run waits for GPUs of its queue which the run that it replaces holds; "" if
+    the queue's quota has room for both, or the old run ends.
+    """
+    end = actions.ending(action, before, environment)
+    if action is not Action.NEW_RUN or end is None or not end.waits or not (before and after):
+        return ""
+    quota = environment.queues.get(after.queue) if environment else None
+    if quota is None or before.queue != after.queue or after.state != "active":
+        return ""
+    short = before.demand.gpus.low + after.demand.gpus.low - quota
+    if short <= 0:
+        return ""
+    gpus = gpus_of(Range(short, short))
+    return f"{after.object} waits for {gpus} of queue {after.queue}, which {before.object} holds"
 
 
 def _is_unrendered(action: Action, after: PlannedRun | None) -> bool:

@@ -57,7 +57,8 @@ def replacement(
     workload = next((m for m in old if m.name == before.object and _trains(before, m)), None)
     if workload is None:
         return f"the merge replaces {before.object}; {start}"
-    gpus, progress = _gpus(before.demand.gpus), progress_of(before, old)
+    held, progress = gpus_of(before.demand.gpus), progress_of(before, old)
+    gpus = f" ({held})" if held else ""
     active, end = before.state == "active", stays_until(workload, environment, old)
     if end and active:
         goes_on = f"keeps training{gpus} beside it until {end}; after that {progress}"
@@ -73,11 +74,12 @@ def _trains(run: PlannedRun, manifest: Manifest) -> bool:
     return TARGETS[run.target].makes(manifest)
 
 
-def _gpus(gpus: Range) -> str:
+def gpus_of(gpus: Range) -> str:
+    """Return an amount as "8 GPUs", or "" for none."""
     if not gpus:
         return ""
     ends = sorted({gpus.low, gpus.high})
-    return f" ({' to '.join(f'{end:g}' for end in ends)} GPU{'' if ends == [1] else 's'})"
+    return f"{' to '.join(f'{end:g}' for end in ends)} GPU{'' if ends == [1] else 's'}"
 
 
 def _start(
@@ -87,19 +89,35 @@ def _start(
     new: tuple[Manifest, ...],
 ) -> str:
     """Return where the new run begins, judged by the folders that both runs save to or read."""
-    kept = tuple(_saved(before, old))
+    was, now = _namespace(before, old), _namespace(after, new)
+    moved = bool(was and now) and was != now
+    everywhere = tuple(_saved(before, old))
+    kept = tuple(it for it in everywhere if not (moved and it.volume.startswith(_CLAIM)))
+    there = _MOVED.format(now=now, was=was) if moved else ""
     read = {
         setting.value for container in _training(after, new) for setting in read_from(container)
     }
     again = {place.folder for place in _saved(after, new)}
     place = next((place for place in kept if place.folder in read | again), None)
     if place and place.folder in read:
-        return f"resumes from the checkpoints in {place.where}"
+        return f"resumes from the checkpoints in {place.where}{there}"
     if place:
-        return f"saves to the same folder, {place.where}"
+        return f"saves to the same folder, {place.where}{there}"
     resumed = next((place.resumed for place in kept if place.resumed), "")
     how = f" (`checkpoint.resumeFrom: {resumed}` would resume)" if resumed else ""
-    return f"starts from scratch{how}"
+    return f"starts from scratch{how}{there}"
+
+
+def _namespace(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:
+    return next((m.namespace for m in objects if _trains(run, m)), "")
+
+
+_CLAIM = "claim "
+# What a namespace has, no run of another sees: neither its files nor its queue.
+_MOVED = (
+    " in namespace {now}, where the claims, Secrets and LocalQueue that it names have to be: those "
+    "of {was} are not there"
+)
 
 
 def progress_of(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:
@@ -155,7 +173,7 @@ def _saved_by(container: Container, template: PodTemplate) -> Iterator[Saved]:
         volume = volume_of(template, mount) if mount else {}
         if mount and volume and not _OF_A_POD & volume.keys():
             claim = text(dig(volume, "persistentVolumeClaim", "claimName"))
-            name = f"claim {claim}" if claim else f"volume {text(volume.get('name'))}"
+            name = f"{_CLAIM}{claim}" if claim else f"volume {text(volume.get('name'))}"
             ours = setting.name == CHECKPOINT_DIR.lower()
             yield Saved(
                 setting.value,
