@@ -1035,6 +1035,32 @@ def test_a_broken_ledger_blocks_the_merge(cloned: Repository) -> None:
     ]
 
 
+@pytest.mark.parametrize("retired", ["before the merge", "by the merge"])
+def test_a_ledger_with_a_key_twice_is_one_finding(retired: str, cloned: Repository) -> None:
+    """As a union merge of two branches leaves it."""
+    _running(cloned, "")
+    assert cloned.run("retire", "prod/llm", "--outcome", "succeeded").exit_code == 0
+    if retired == "before the merge":
+        git_repository.commit(cloned.root)
+        git(cloned.root, "branch", "--force", "main", "HEAD")
+    path = cloned.root / "environments/prod/ledger.yaml"
+    path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
+    found = plan(cloned, code=1)
+    errors = [it["rule"] for it in found["findings"] if it["severity"] == "error"]
+    assert errors == ["TW002"]
+    (environment,) = found["environments"]
+    gpus = environment["before"]["gpus"]
+    assert gpus == environment["after"]["gpus"]
+    if retired == "before the merge":
+        assert (found["changes"], gpus["low"]) == ([], 0)
+        return
+    (change,) = found["changes"]
+    assert (change["action"], gpus["low"]) == ("broken", 8)
+    assert change["why"].startswith("environments/prod/ledger.yaml has errors; nothing is rendered")
+    assert [it["note"] for it in change["causes"]] == ["the ledger has errors"]
+    assert change["causes"][0]["place"]["file"] == "environments/prod/ledger.yaml"
+
+
 def test_a_change_of_the_image_is_said_as_such(cloned: Repository) -> None:
     edit(cloned, "prod/jobs/llm.yaml", 'tag: "1.0"', 'tag: "1.1"')
     text = cloned.run("plan", "--against", "main").output

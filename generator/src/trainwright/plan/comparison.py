@@ -25,7 +25,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.same import digest_of_data
 from trainwright.files.memo import Cell, Owner, cell_of, tracked
 from trainwright.findings.credentials import redact
-from trainwright.findings.diagnostics import HELD
+from trainwright.findings.diagnostics import HELD, UNRECORDED
 from trainwright.objects.departure import applied_by_job
 from trainwright.plan import actions, affected, causes, object_changes, policies, uses
 from trainwright.plan.earlier import Earlier
@@ -64,6 +64,7 @@ from trainwright.runs.workspace import Asking, ResolvedJob, Workspace
 from trainwright.specs import capacity, demand, files
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand, Range
+from trainwright.specs.ledger import path as ledger_path
 from trainwright.specs.merge import Layered
 from trainwright.specs.select import select
 
@@ -403,6 +404,7 @@ class Comparison(Owner):
         else:
             action, why = actions.decide(before, after, environment)
             action, why = self._again(file, before, after, (action, why))
+        action, why, after = self._unless_lost(file, before, after, (action, why))
         if action in _BEGINS:
             waits = self._unadmitted(file, after) or _waits_behind(
                 action, before, after, environment
@@ -440,6 +442,33 @@ class Comparison(Owner):
             ending=actions.ending(action, before, environment),
             waivers=self._waived(file) if action not in _AS_RENDERED else (),
         )
+
+    def _is_ledger_lost(self, file: JobFile) -> bool:
+        """Whether the ledger of a job that is there cannot be read: what has finished is unknown,
+        and nothing of its environment is rendered.
+        """
+        return self.after.has(file) and self._has_lost_ledger(file.environment)
+
+    def _has_lost_ledger(self, environment: str) -> bool:
+        entries = self.after.ledger(environment)
+        return bool(entries.findings) and not entries.runs
+
+    def _unless_lost(
+        self,
+        file: JobFile,
+        before: PlannedRun | None,
+        after: PlannedRun | None,
+        planned: actions.PlannedAction,
+    ) -> tuple[Action, str, PlannedRun | None]:
+        """Return the planned action and the run after it, unless a lost ledger has decided them."""
+        if planned[0] not in _OF_LOST or not self._is_ledger_lost(file):
+            return *planned, after
+        gone = after and replace(after, object="", files={}, demand=NOTHING)
+        if before is None or not before.object:
+            return Action.UNCHANGED, "", gone
+        path = ledger_path(file.environment)
+        why = f"{path} has errors; nothing is rendered, and {before.object} stays as it is"
+        return Action.BROKEN, why, gone
 
     def _waived(self, file: JobFile) -> tuple[Waiver, ...]:
         now, environment = self._now(file), self._environment_of(file.environment)
@@ -706,6 +735,10 @@ class Comparison(Owner):
         if action is Action.ADOPTED:
             yield Cause(Pointer(), None, None, Location(adopted.path(file)), "the adopted object")
             return
+        if action is Action.BROKEN and self._is_ledger_lost(file):
+            place = self.after.ledger(file.environment).findings[0].place
+            yield Cause(Pointer(), None, None, place, "the ledger has errors")
+            return
         both = self.before.has(file) and self.after.has(file)
         was, now = (side.job(file) if both else None for side in (self.before, self.after))
         if not (was and now and was.loaded.spec and now.loaded.spec):
@@ -839,8 +872,10 @@ class Comparison(Owner):
         out: of it only what keeps running counts, whatever its spec requests.
         """
         nothing = {c.file for c in changes if c.after is None or not c.after.object}
+        lost = self._has_lost_ledger(name)
         for file in self.after.survey.jobs.get(name, ()):
-            if file not in nothing:
+            ended = lost and self.before.has(file) and self.before.job(file).finished
+            if file not in nothing and not ended:
                 yield self.after.asking(file)
 
     def _left(self, changes: tuple[JobChange, ...]) -> Iterator[tuple[Job, Demand]]:
@@ -936,6 +971,8 @@ class Comparison(Owner):
         if self._objects(name):
             checked.append(JobFindings("", object_changes.findings(self.after, name), ()))
         findings = apply_policy(environment, checked, self._options.today, whole=False)
+        if self._has_lost_ledger(name):  # which is the one thing to mend
+            findings = tuple(f for f in findings if f.rule != UNRECORDED.id)
         # Held changes are reported with their job.
         findings = tuple(f for f in findings if (f.rule, f.severity) != (HELD.id, HELD.severity))
         return (*findings, *self.after.ledger(name).findings)
@@ -985,6 +1022,7 @@ def _differ(before: PlannedRun | None, after: PlannedRun | None) -> bool:
 
 _MAKES = frozenset({Action.STARTED, Action.ADOPTED})
 _LEAVES = frozenset({Action.LEFT, Action.DELETED, Action.CANCELLED})
+_OF_LOST = frozenset({Action.BROKEN, Action.DELETED, Action.LEFT})
 _BEGINS = frozenset({Action.STARTED, Action.NEW_RUN})
 # Actions that need no newly rendered files.
 _AS_RENDERED = frozenset({Action.UNCHANGED, Action.OUTDATED, Action.BROKEN})
