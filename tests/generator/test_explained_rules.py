@@ -113,6 +113,24 @@ def test_what_is_no_field_either_is_no_job(repository: Repository) -> None:
     assert 'there is no job "llm"' in repository.run("explain", "llm").stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("prod/lm-7b", 'there is no job "prod/lm-7b"; did you mean "prod/llm-7b"?'),
+        ("east/vit", 'there is no job "east/vit"; name one of its jobs, see `trainwright list'),
+        ("prod", '"prod" is an environment; name one of its jobs, see `trainwright list jobs`'),
+    ],
+)
+def test_a_job_that_is_not_there_is_told_the_nearest(
+    name: str, said: str, repository: Repository
+) -> None:
+    repository.environment("prod")
+    repository.job("prod/llm-7b")
+    done = repository.run("explain", name)
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
 def test_a_field_that_a_file_does_not_have_names_the_nearest(repository: Repository) -> None:
     done = repository.run("explain", "job", "checkpoint.pth")
     assert done.exit_code == 2

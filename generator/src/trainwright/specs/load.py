@@ -710,10 +710,12 @@ def one_job(tree: Tree, name: str) -> Layered:
         raise SelectionError(NO_ENVIRONMENT)
     file = next((job for jobs in by_environment.values() for job in jobs if str(job) == name), None)
     if file is None:
-        message = (
-            f'"{name}" is an environment' if name in by_environment else f'there is no job "{name}"'
-        )
-        raise SelectionError(f"{message}; name one of its jobs, see `trainwright list jobs`")
+        names = [str(job) for jobs in by_environment.values() for job in jobs]
+        near, listed = suggestion(name, names), "see `trainwright list jobs`"
+        if name in by_environment:
+            raise SelectionError(f'"{name}" is an environment; name one of its jobs, {listed}')
+        meant = f'did you mean "{near}"?' if near else f"name one of its jobs, {listed}"
+        raise SelectionError(f'there is no job "{name}"; {meant}')
     reader = Reader(tree)
     environment = reader.environment(file.environment)
     findings: list[Finding] = list(environment.findings)
