@@ -1061,6 +1061,53 @@ def test_a_ledger_with_a_key_twice_is_one_finding(retired: str, cloned: Reposito
     assert change["causes"][0]["place"]["file"] == "environments/prod/ledger.yaml"
 
 
+@pytest.mark.parametrize(
+    ("edited", "shown"),
+    [
+        ({'image: "': 'image: "evil.'}, "has 'image: \"evil.registry.example.com"),
+        ({'"train.py"': '"evil.py"'}, '"evil.py"'),
+        ({}, "has 'backoffLimit: 9' where 'backoffLimit: 0' is rendered"),
+        ({"containers:": "hostNetwork: true\n          containers:"}, "adds 'hostNetwork: true'"),
+    ],
+    ids=["image", "arguments", "nothing else", "host network"],
+)
+def test_an_edit_of_what_a_pod_executes_is_named_before_others(
+    edited: dict[str, str], shown: str, cloned: Repository
+) -> None:
+    path = cloned.root / "environments/prod/rendered/llm/pytorchjob.yaml"
+    text = path.read_text()
+    text = text.replace("backoffLimit: 0", "backoffLimit: 9")
+    for old, new in edited.items():
+        assert old in text
+        text = text.replace(old, new, 1)
+    assert text != path.read_text()
+    path.write_text(text)
+    first = cloned.run("plan", "--against", "main").stdout.splitlines()[0]
+    assert shown in first
+    assert cloned.run("render").exit_code == 0
+    assert "evil" not in path.read_text()
+    assert "backoffLimit: 9" not in path.read_text()
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_what_is_in_the_place_of_a_rendered_folder_is_not_replaced(
+    kind: str, cloned: Repository
+) -> None:
+    rendered = cloned.root / "environments/prod/rendered"
+    rendered.rename(cloned.root / "elsewhere")
+    if kind == "link":
+        rendered.symlink_to("../../elsewhere")
+    else:
+        rendered.write_text("")
+    shown = cloned.run("render")
+    assert shown.exit_code != 0
+    assert "has been replaced" not in shown.output
+    what = "a symbolic link" if kind == "link" else "not a folder"
+    assert f"rendered is {what}: remove it, and then run `trainwright render`" in shown.output
+    rendered.unlink()
+    assert cloned.run("render").exit_code == 0
+
+
 def test_a_change_of_the_image_is_said_as_such(cloned: Repository) -> None:
     edit(cloned, "prod/jobs/llm.yaml", 'tag: "1.0"', 'tag: "1.1"')
     text = cloned.run("plan", "--against", "main").output

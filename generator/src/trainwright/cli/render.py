@@ -22,6 +22,8 @@ from trainwright.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trainwright.datatypes.finding import Finding
     from trainwright.render.build import Build
     from trainwright.runs.workspace import Workspace
@@ -77,7 +79,7 @@ def render(
             plan = context.plan(selections, options)
         underived = plan.underived
         if not check_only and not plan.failed:
-            underived = tuple(_replaced(finding, plan) for finding in underived)
+            underived = tuple(_replaced(context.root, finding, plan) for finding in underived)
         reported = replace(plan, findings=(*plan.findings, *underived))
         if reported.findings:
             click.echo(report(context, reported, "text", selections), err=True)
@@ -96,15 +98,19 @@ def render(
         _say_wiring(context, None if wrote else plan.workspace)
 
 
-def _replaced(finding: Finding, plan: Build) -> Finding:
+def _replaced(root: Path, finding: Finding, plan: Build) -> Finding:
     """Return a finding about a file as a warning if rendering replaces the file.
 
-    It replaces no ledger, nor anything in the folder of an environment that is gone.
+    It replaces no ledger, nothing in the folder of an environment that is gone, and nothing in the
+    place of a rendered folder.
     """
     from trainwright.datatypes.finding import Severity
 
     folders = tuple(f"{environment.folder}/" for environment in plan.environments)
-    if not f"{finding.place.file}/".startswith(folders):
+    file = finding.place.file
+    at = root / file
+    is_in_the_way = f"{file}/" in folders and (at.is_symlink() or at.is_file())
+    if is_in_the_way or not f"{file}/".startswith(folders):
         return finding
     remedy = "It has been replaced: commit the result."
     return replace(finding, severity=Severity.WARNING, remedy=remedy)

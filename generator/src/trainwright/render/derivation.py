@@ -7,7 +7,9 @@ tree) renders from its sources and a believed folder: docs/decisions/0011-derive
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -152,8 +154,7 @@ class Derivation(Owner):
             return tuple(self._of_ledger(environment))
         folder = folder_of(environment)
         if self._is_no_folder(environment):
-            gone = self._workspace.rendered_tree.kind(folder) == ""
-            why = "is gone, and so is every run in it" if gone else "is not a folder"
+            why = _NO_FOLDER[self._workspace.rendered_tree.kind(folder)]
             return (Underived(environment=environment, job="", path=folder, why=why),)
         return (
             *self._of_copies(environment, inside),
@@ -669,6 +670,13 @@ def may_decide(path: str) -> bool:
     return inside or path.endswith(f"/{LEDGER_FILE}") or is_folder
 
 
+# What a rendered folder may be instead, by its kind. Rendering does not remove what is in its way.
+_NO_FOLDER = {
+    "": "is gone, and so is every run in it",
+    "file": "is not a folder: remove it, and then run `trainwright render`",
+    "link": "is a symbolic link: remove it, and then run `trainwright render`",
+    "folder": "was not a folder before: commit what `trainwright render` writes",
+}
 _SHOWN = 80  # characters of a line
 _OBJECTS = 8  # named of a file
 _EXTRA = "is rendered by nothing"
@@ -769,6 +777,11 @@ def difference(present: bytes | None, expected: bytes | None) -> tuple[str, int]
     if present.startswith(b"\0"):
         return f"is {present[1:].decode()}", 1
     lines = [raw.decode(errors="replace").splitlines(keepends=True) for raw in (present, expected)]
+    return _weighty(*lines) or _first_difference(*lines)
+
+
+def _first_difference(present: Sequence[str], expected: Sequence[str]) -> tuple[str, int]:
+    lines = (present, expected)
     for number, (present_line, expected_line) in enumerate(zip(*lines, strict=False), start=1):
         if present_line != expected_line and present_line.strip() == expected_line.strip():
             return "has other white space, or ends of lines, than what is rendered", number
@@ -779,6 +792,43 @@ def difference(present: bytes | None, expected: bytes | None) -> tuple[str, int]
     line = longer[len(shorter)] if len(longer) > len(shorter) else ""
     more = f"{'lacks' if missing else 'adds'} {_quoted(line)}"
     return more, max(1, len(shorter) + (not missing))
+
+
+# Fields that decide what a pod executes, and with which rights.
+_WEIGHTY = frozenset(
+    "image command args privileged allowPrivilegeEscalation runAsUser runAsNonRoot add hostNetwork "
+    "hostPID hostIPC hostPath serviceAccountName serviceAccount".split()
+)
+_KEY = re.compile(r"\s*(?:- )?([A-Za-z]+):(?:\s|$)")
+
+
+def _weighty(present: Sequence[str], expected: Sequence[str]) -> tuple[str, int] | None:
+    """Return the first line of a weighty field that only the present file has, or None."""
+    wanted = Counter(line.strip() for line in expected)
+    left = wanted - Counter(line.strip() for line in present)
+    for number, line in enumerate(present, start=1):
+        if wanted[line.strip()]:
+            wanted[line.strip()] -= 1
+        elif (key := _key_of(present[:number])) in _WEIGHTY:
+            instead = next((it for it in left if _matched(it) == key == _matched(line)), "")
+            rendered = f" where {_quoted(instead)} is rendered" if instead else ""
+            return f"{'has' if instead else 'adds'} {_quoted(line)}{rendered}", number
+    return None
+
+
+def _key_of(lines: Sequence[str]) -> str:
+    """Return the key of the last line, or the key of the list that it is an item of."""
+    last = lines[-1]
+    if (key := _matched(last)) or not last.lstrip().startswith("- "):
+        return key
+    indent = len(last) - len(last.lstrip())
+    above = (it for it in reversed(lines[:-1]) if not it.lstrip().startswith("- "))
+    return next((_matched(it) for it in above if len(it) - len(it.lstrip()) <= indent), "")
+
+
+def _matched(line: str) -> str:
+    found = _KEY.match(line)
+    return found[1] if found else ""
 
 
 def _extra(present: bytes | None) -> str:

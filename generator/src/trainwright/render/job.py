@@ -473,9 +473,8 @@ def _texts(work: _Work, recorded: Recorded) -> Mapping[str, str]:
     texts = adjust.restored(run, work.texts)
     if texts is None:
         raise CannotAdjust(
-            f"rendered files of {was.object} were edited, and this version of Trainwright does not "
-            "render them as they were: `git checkout` them, or run `trainwright render` where the "
-            "history of git has them"
+            f"rendered files of {was.object} were edited: `trainwright render` restores them from "
+            "the history of git; where that lacks them, `trainwright rerun` begins another run"
         )
     return texts
 
