@@ -434,7 +434,14 @@ def test_all_gpus_of_a_machine_need_a_pool_that_says_how_many(
     )
 
 
-@pytest.mark.parametrize("gpus", ["2", "count=2", "device=0,3", "2,capabilities=utility"])
+@pytest.mark.parametrize(
+    "gpus",
+    [
+        "2", "count=2", "device=0,3", "2,capabilities=utility", "count=2,driver=nvidia",
+        "device=0,3,capabilities=utility", "capabilities=utility,device=0,3",
+        "device=GPU-3a23c669-1f69,GPU-4b", """'"device=0,3",capabilities=utility'""",
+    ],
+)  # fmt: skip
 def test_a_number_of_gpus_needs_no_pool(gpus: str, repository: Repository) -> None:
     done = repository.run("import", "--env", "dev", "--dry-run", "--command", GPUS.format(gpus))
     assert done.exit_code == 0

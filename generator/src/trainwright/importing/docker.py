@@ -217,8 +217,11 @@ def _resources(service: dict[str, Data], given: dict[str, Data], names: dict[str
 
 
 def _devices(text: str) -> dict[str, Data]:
-    """Return the devices of `all`, a number, `count=2`, or `"device=0,1"`."""
-    ids = re.search(r"device=([^\"]+)", text)
+    """Return the devices of `all`, a number, `count=2`, or `"device=0,1"`.
+
+    A field that follows, as in `device=0,capabilities=utility`, is no device.
+    """
+    ids = re.search(r'device=([^",=]+(?:,[^",=]+(?=[,"]|$))*)', text)
     number = re.match(r"(?:count=)?(\d+)", text)
     count: Data = int(number[1]) if number else "all"
     if ids and ids[1] != "all":
