@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,6 +73,19 @@ def test_it_is_what_would_be_rendered_now(
     assert done.exit_code == 1
     assert "--- /dev/null\n" in done.stdout
     assert old not in done.stdout
+
+
+def test_a_file_that_would_be_rendered_empty_has_no_object(tmp_path: Path) -> None:
+    """What the disk has is older."""
+    (tmp_path / "rendered/llm").mkdir(parents=True)
+    (tmp_path / "rendered/llm/job.yaml").write_text("kind: Job\napiVersion: batch/v1\n")
+    run = SimpleNamespace(target="pytorchjob", files=("job.yaml",))
+    planned: Any = SimpleNamespace(
+        jobs=(SimpleNamespace(name="llm"),), runs={"llm": run}, folder="rendered", changes=None
+    )
+    assert [m.kind for _, m in live.rendered(tmp_path, planned)] == ["Job"]
+    planned.changes = SimpleNamespace(written={"llm/job.yaml": ""})
+    assert list(live.rendered(tmp_path, planned)) == []
 
 
 def test_what_the_api_server_refuses_is_a_finding_in_its_words(

@@ -71,7 +71,9 @@ def rendered(root: Path, planned: EnvironmentBuild) -> Iterator[tuple[JobFile, M
         for file in sorted(run.files):
             path = f"{job.name}/{file}"
             if file != VALUES_FILE:
-                text = fresh.get(path) or (root / planned.folder / path).read_text("utf-8")
+                text = fresh.get(path)
+                if text is None:
+                    text = (root / planned.folder / path).read_text("utf-8")
                 for body in yamlio.load_rendered(text):
                     yield job, Manifest(body=body, path=file)
 
