@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import signal
@@ -170,6 +171,29 @@ def test_a_branch_that_was_not_fetched_is_named_with_what_to_do(folder: Path) ->
             Repository(folder).commit(unknown)
     with pytest.raises(GitError, match="run `git remote set-head origin --auto`"):
         Repository(folder).commit("origin/HEAD")
+
+
+def _of_one_beginning(folder: Path) -> tuple[str, str]:
+    """Write two commits whose hashes begin with the same four digits; return the hashes."""
+    tree = Repository(folder).line("mktree")
+    begun: dict[str, tuple[str, bytes]] = {}
+    for number in range(10_000):
+        body = f"tree {tree}\nauthor a <a> 0 +0000\ncommitter a <a> 0 +0000\n\n{number}\n".encode()
+        name = hashlib.sha1(b"commit %d\0" % len(body) + body, usedforsecurity=False).hexdigest()
+        if name[:4] in begun:
+            other, others = begun[name[:4]]
+            for text in (others, body):
+                Repository(folder).git("hash-object", "-t", "commit", "-w", "--stdin", given=text)
+            return other, name
+        begun[name[:4]] = name, body
+    raise AssertionError("no two hashes begin alike")
+
+
+def test_only_what_names_one_commit_is_a_commit(folder: Path) -> None:
+    one, other = _of_one_beginning(folder)
+    blob = Repository(folder).line("hash-object", "-w", "--stdin")
+    names = (one, other, one[:4], blob, "missing", "no such", "")
+    assert Repository(folder).commits(names) == {one: one, other: other}
 
 
 def test_a_shallow_clone_is_told_apart(folder: Path, tmp_path: Path) -> None:
