@@ -456,6 +456,16 @@ def test_a_number_of_gpus_needs_no_pool(gpus: str, repository: Repository) -> No
         (("FILE", "--env", "dev", "--pool", "x"), 1, 'dev has no pool "x"'),
         (("missing.yaml", "--env", "dev"), 2, "cannot read missing.yaml"),
         (("--command", "rm -rf /", "--env", "dev"), 1, "rm is not a command that starts training"),
+        (
+            ("--command", "torchrun --nproc_per_node=8 train.py", "--env", "dev"),
+            1,
+            "torchrun starts training in no image: write `docker run --gpus all IMAGE` in front",
+        ),
+        (
+            ("--command", "python train.py", "--env", "dev"),
+            1,
+            "write `docker run --gpus all IMAGE`",
+        ),
         (("--command", "rm -rf /", "--env", "dev", "--name", "a"), 1, "rm is not a command that"),
         (("--command", "docker run 'a", "--env", "dev"), 1, "no closing quotation"),
         (("--command", "docker run --nope a", "--env", "dev"), 1, "--nope"),

@@ -77,6 +77,13 @@ MERGES = {
         gitops=AT_ONCE,
         saves=SAVES,
     ),
+    "it keeps training, and another saves to its folder": Merge(
+        "Replaces 1 running job · 1 old run keeps running · +",
+        "new run: after the merge NEW saves to the same folder, /out/llm on claim ckpt, and OLD "
+        f"keeps training (16 GPUs) beside it until `{DELETION}`; after that both have written to "
+        "/out/llm on claim ckpt",
+        saves=SAVES_THERE,
+    ),
     "it keeps training until it is deleted": Merge(
         "Replaces 1 running job · 1 old run keeps running · +",
         "new run: after the merge NEW starts from scratch, and OLD keeps training (16 GPUs) beside "

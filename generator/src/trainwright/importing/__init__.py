@@ -32,6 +32,8 @@ from trainwright.kinds.kind import Kind
 from trainwright.kinds.reading import ImportingError, NotImported, SourceObject
 from trainwright.manifests import reading
 from trainwright.manifests.unrendered import Whole, gather
+from trainwright.objects.pods.command import is_python
+from trainwright.objects.pods.launching import launches
 
 COMMANDS: tuple[CommandReader, ...] = (*docker.COMMANDS, elasticdl.COMMAND)
 
@@ -69,8 +71,7 @@ class ImportInput:
             for line in lines(file, text):
                 reader = _reader(line.words)
                 if reader is None:
-                    message = f"{line.place}: {_called(line)} is not a command that starts training"
-                    self.problems.append(message)
+                    self.problems.append(f"{line.place}: {_not_read(line)}")
                 else:
                     self._run(reader, line)
         except ImportingError as error:
@@ -208,6 +209,16 @@ def _is_file(part: SourceObject) -> bool:
 
 def _reader(words: tuple[str, ...]) -> CommandReader | None:
     return next((c for c in COMMANDS if words[: len(c.begins)] == c.begins), None)
+
+
+def _not_read(line: Line) -> str:
+    """Return why a command line is not read, and how one of a training is, which lacks an image."""
+    if launches(line.words) or is_python(line.words[0].rpartition("/")[2]):
+        return (
+            f"{_called(line)} starts training in no image: write `docker run --gpus all IMAGE` in "
+            "front of it, with the image that has the program"
+        )
+    return f"{_called(line)} is not a command that starts training"
 
 
 def _called(line: Line) -> str:

@@ -61,6 +61,8 @@ def replacement(
     gpus = f" ({held})" if held else ""
     active, end = before.state == "active", stays_until(workload, environment, old)
     if end and active:
+        if place := _overwritten(before, after, old, new):
+            progress = f"both have written to {place.where}"
         goes_on = f"keeps training{gpus} beside it until {end}; after that {progress}"
         return f"after the merge {start}, and {before.object} {goes_on}"
     if end:
@@ -89,15 +91,10 @@ def _start(
     new: tuple[Manifest, ...],
 ) -> str:
     """Return where the new run begins, judged by the folders that both runs save to or read."""
-    was, now = _namespace(before, old), _namespace(after, new)
-    moved = bool(was and now) and was != now
-    everywhere = tuple(_saved(before, old))
-    kept = tuple(it for it in everywhere if not (moved and it.volume.startswith(_CLAIM)))
-    there = _MOVED.format(now=now, was=was) if moved else ""
-    read = {
-        setting.value for container in _training(after, new) for setting in read_from(container)
-    }
-    again = {place.folder for place in _saved(after, new)}
+    was, now = _namespaces(before, after, old, new)
+    there = _MOVED.format(now=now, was=was) if was != now else ""
+    kept = _reached(before, after, old, new)
+    read, again = _read(after, new), {place.folder for place in _saved(after, new)}
     place = next((place for place in kept if place.folder in read | again), None)
     if place and place.folder in read:
         return f"resumes from the checkpoints in {place.where}{there}"
@@ -108,8 +105,27 @@ def _start(
     return f"starts from scratch{how}{there}"
 
 
-def _namespace(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:
-    return next((m.namespace for m in objects if _trains(run, m)), "")
+def _namespaces(
+    before: PlannedRun,
+    after: PlannedRun,
+    old: tuple[Manifest, ...],
+    new: tuple[Manifest, ...],
+) -> tuple[str, str]:
+    """Return the namespaces of both runs, or "" twice if one of them is not known."""
+    was = next((m.namespace for m in old if _trains(before, m)), "")
+    now = next((m.namespace for m in new if _trains(after, m)), "")
+    return (was, now) if was and now else ("", "")
+
+
+def _reached(
+    before: PlannedRun,
+    after: PlannedRun,
+    old: tuple[Manifest, ...],
+    new: tuple[Manifest, ...],
+) -> tuple[Saved, ...]:
+    """Return where the old run saves, but for the claims that the namespace of the new one lacks."""
+    was, now = _namespaces(before, after, old, new)
+    return tuple(it for it in _saved(before, old) if was == now or not it.volume.startswith(_CLAIM))
 
 
 _CLAIM = "claim "
@@ -118,6 +134,25 @@ _MOVED = (
     " in namespace {now}, where the claims, Secrets and LocalQueue that it names have to be: those "
     "of {was} are not there"
 )
+
+
+def _overwritten(
+    before: PlannedRun,
+    after: PlannedRun,
+    old: tuple[Manifest, ...],
+    new: tuple[Manifest, ...],
+) -> Saved | None:
+    """Return the folder to which both runs save, unless the new one resumes from the old one's."""
+    kept, read = _reached(before, after, old, new), _read(after, new)
+    if any(place.folder in read for place in kept):
+        return None
+    again = {place.folder for place in _saved(after, new)}
+    return next((place for place in kept if place.folder in again), None)
+
+
+def _read(run: PlannedRun, objects: tuple[Manifest, ...]) -> set[str]:
+    """Return the folders that a run resumes from."""
+    return {it.value for container in _training(run, objects) for it in read_from(container)}
 
 
 def progress_of(run: PlannedRun, objects: tuple[Manifest, ...]) -> str:
