@@ -91,6 +91,63 @@ def _referred(container: Container) -> Iterator[str]:
         yield from _references(word)
 
 
+# As a shell has a variable: in capitals, as OmegaConf's interpolations seldom are.
+_OF_A_SHELL = re.compile(r"(?<![$\\])\$(?:\{([A-Z_][A-Z0-9_]*)\}|([A-Z_][A-Z0-9_]*)\b)")
+_WITHOUT_DOLLAR = re.compile(r"(?<!\$)\{\{ *((?:run|checkpoint)\.\w+) *\}\}")
+# Hydra's overrides and keys with dots, whose program may read ${NAME} by itself.
+_INTERPOLATED = re.compile(r"(?:[+~]*[A-Za-z_][\w.@/:-]*|--?[\w-]+\.[\w.-]+)=")
+
+
+@warning("TW774", about=("$", "{{"), spec=Pointer("/flags"), per_pod=True)
+def reference_that_nothing_expands(subject: Subject) -> Iterator[Hit]:
+    for template in subject.pod_templates:
+        for container in template.trains:
+            job = subject.job_of(template) if container is template.main else None
+            for word in _as_they_are(container):
+                name = word.partition("=")[0] if word.startswith("-") else "the command line"
+                for written, meant in _unexpanded(word):
+                    message = f"{written} in {name} is passed as it is; write {meant}"
+                    yield Hit(container.pointer, message, _place(written, job))
+            for index, entry in enumerate(container.env):
+                own = text(entry.get("name"))
+                for written, meant in _unexpanded(text(entry.get("value"))):
+                    message = f"{written} in {own} is passed as it is; write {meant}"
+                    at = f"{container.pointer}/env/{index}/value"
+                    yield Hit(at, message, Pointer.of("env", own))
+
+
+def _as_they_are(container: Container) -> Iterator[str]:
+    """Yield the words of a command line that neither a shell nor Python reads as a program, nor
+    Hydra as an override.
+    """
+    words = container.command_line
+    for index, word in enumerate(words):
+        before = words[index - 1] if index else ""
+        is_program = before.startswith("-") and not before.startswith("--") and before[-1] == "c"
+        if not is_program and "\n" not in word and not _INTERPOLATED.match(word):
+            yield word
+
+
+def _unexpanded(word: str) -> Iterator[tuple[str, str]]:
+    """Yield each reference of a text that stays as it is, and the one that is replaced."""
+    for match in _OF_A_SHELL.finditer(word) if "$" in word else ():
+        yield match[0], f"$({match[1] or match[2]})"
+    for match in _WITHOUT_DOLLAR.finditer(word) if "{{" in word else ():
+        yield match[0], f"${{{{ {match[1]} }}}}"
+
+
+def _place(written: str, job: Job | None) -> Pointer:
+    """Where a job has a text in its command line."""
+    for key, value in job.flags.items() if job else ():
+        if written in str(value):
+            return Pointer.of("flags", key)
+    for field in ("argv", "args"):
+        for index, word in enumerate(getattr(job.entrypoint, field) if job else ()):
+            if written in word:
+                return Pointer.of("entrypoint", field, index)
+    return Pointer("/entrypoint")
+
+
 @error("TW740", about=("subPathExpr",), spec=Pointer("/volumes"), per_pod=True)
 def undeclared_variable_in_path(subject: Subject) -> Iterator[Hit]:
     served = SERVED.get(subject.kind)
