@@ -161,6 +161,7 @@ def test_what_a_job_waives_is_named(cloned: Repository) -> None:
     assert [(it["rule"], it["reason"], it["until"]) for it in change["waivers"]] == [
         ("TW709", "quick test", "2099-01-01")
     ]
+    assert " · adds 1 waiver" in plan(cloned)["verdict"]
     said = "waiver TW709 mutable-image-tag: quick test, until 2099-01-01"
     for output in ("text", "markdown"):
         done = cloned.run("plan", "--against", "main", "-o", output)
@@ -168,6 +169,27 @@ def test_what_a_job_waives_is_named(cloned: Repository) -> None:
     # A near miss: nothing is waived that is in order anyway.
     latest.write_text(latest.read_text().replace("tag: latest", 'tag: "1.0"'))
     assert changed(cloned, "prod/new")["waivers"] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [("", "2099-01-01", True), ("2098-01-01", "2099-01-01", True), ("2099-01-01", "", False)],
+    ids=["new", "longer", "gone"],
+)
+def test_a_waiver_that_a_merge_adds_to_a_job_counts(
+    before: str, after: str, says: bool, cloned: Repository
+) -> None:
+    """Although the run of the job stays as it is."""
+
+    def waived(until: str) -> str:
+        return f'waivers: {{TW720: {{reason: later, until: "{until}"}}}}\n' if until else ""
+
+    cloned.job("prod/llm", waived(before))
+    assert cloned.run("render").exit_code == 0
+    git_repository.commit(cloned.root)
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    cloned.job("prod/llm", waived(after))
+    assert ("adds 1 waiver" in plan(cloned)["verdict"].lower()) is says
 
 
 def test_a_new_job_and_one_that_is_gone(cloned: Repository) -> None:

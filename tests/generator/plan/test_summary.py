@@ -13,7 +13,16 @@ from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import headline, markdown, text, words
 from trainwright.plan.alike import alike
-from trainwright.plan.model import Action, Cause, EnvironmentPlan, JobChange, Plan, PlannedRun
+from trainwright.plan.model import (
+    Action,
+    Cause,
+    Ending,
+    EnvironmentPlan,
+    JobChange,
+    ObjectChange,
+    Plan,
+    PlannedRun,
+)
 from trainwright.plan.table import table
 from trainwright.plan.uses import uses
 from trainwright.reports.style import Style
@@ -86,6 +95,33 @@ def test_an_exceeded_limit_is_counted_where_its_name_has_no_room() -> None:
     line = headline.verdict(review([change("a")], [pool]))
     assert line.endswith(" · 1 limit exceeded")
     assert len(line) <= headline.LIMIT
+
+
+def _waiting(name: str) -> JobChange:
+    return replace(change(name), ending=Ending(name, loses=False, waits=True))
+
+
+def test_money_and_what_is_unbounded_are_kept_longer_than_counts_of_objects() -> None:
+    objects = tuple(
+        ObjectChange("prod", f"ConfigMap/{n}", action, Location("a", 1))
+        for n, action in enumerate(("added", "changed", "removed"))
+    )
+    pool = CapacityCheck(what="pool h100", unit="GPUs", need=20, most=20, has=8)
+    unbounded = change("d")
+    assert unbounded.after is not None
+    demand = Demand(gpus=Range(4, 4), unbounded=1)
+    unbounded = replace(unbounded, after=replace(unbounded.after, demand=demand))
+    found = review([*map(_waiting, "abc"), unbounded], [pool])
+    (environment,) = found.environments
+    found = replace(found, environments=(replace(environment, objects=objects),))
+    assert headline.verdict(found) == (
+        "Replaces 4 running jobs · +144 GPU-h, 1 unbounded · +$1,005 · prod pool h100 lacks 12 GPUs"
+    )
+
+
+def test_a_waiver_of_a_job_counts() -> None:
+    found = replace(review([change("a")]), waived=2)
+    assert headline.verdict(found) == "Replaces 1 running job · adds 2 waivers · +48 GPU-h · +$335"
 
 
 def test_a_budget_is_money() -> None:

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from operator import attrgetter, eq, is_
 from pathlib import Path
 
-from trainwright.datatypes.data import Data
+from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.environment import Environment, Waiver
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
@@ -177,6 +177,7 @@ class Comparison(Owner):
             wiring=self._wiring(),
             policies=self._policies(),
             amounts=self._amounts(),
+            waived=sum(map(self._newly_waived, self._files())),
             sources={
                 path: self.after.reader.lines(path)
                 for path in sorted({place.file for place in places})
@@ -469,6 +470,12 @@ class Comparison(Owner):
         path = ledger_path(file.environment)
         why = f"{path} has errors; nothing is rendered, and {before.object} stays as it is"
         return Action.BROKEN, why, gone
+
+    @tracked(same=eq)
+    def _newly_waived(self, file: JobFile) -> int:
+        """Return how many rules a job's spec waives and did not waive, or not as long, before."""
+        was, now = (_waivers(side, file) for side in (self.before, self.after))
+        return len(now - was)
 
     def _waived(self, file: JobFile) -> tuple[Waiver, ...]:
         now, environment = self._now(file), self._environment_of(file.environment)
@@ -1009,6 +1016,13 @@ def _has_kustomization(side: Revision, path: str, file: JobFile) -> bool:
         return False
     folder = f"/{environment_path(file.environment).rpartition('/')[0]}/{RENDERED}/{file.name}"
     return any(line.rstrip("'\" ").endswith(folder) for line in side.reader.lines(path))
+
+
+def _waivers(side: Revision, file: JobFile) -> set[tuple[str, str]]:
+    """Return the rules that a job's spec waives, each with the last day."""
+    spec = side.job(file).loaded.spec if side.has(file) else None
+    waivers = mapping(spec.data.get("waivers")) if spec else {}
+    return {(rule, str(mapping(waiver).get("until"))) for rule, waiver in waivers.items()}
 
 
 def _content(spec: Layered) -> str:

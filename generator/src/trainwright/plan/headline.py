@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.layout import WIRING
@@ -42,15 +43,21 @@ def verdict(review: Plan) -> str:
     first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
     if foreign := len(review.wiring.foreign):
         first.append(f"{plural(foreign, 'file')} in {WIRING}/ that nothing writes")
-    rests = [list(_rest(review, brief=brief)) for brief in (False, True)]
+    rests = [[it for it in _rest(review, brief) if it[1]] for brief in range(3)]
     levels = _actions(review) or ["no job changes" if review.changing or review.policies else ""]
     lines = (
-        _line(first, actions, rest[:kept])
+        _line(first, actions, rest)
         for kept in range(len(rests[0]), -1, -1)
-        for rest in rests
+        for rest in (_weightiest(rest, kept) for rest in rests)
         for actions in levels
     )
     return next((line for line in lines if len(line) <= LIMIT), _line(first, levels[-1], []))
+
+
+def _weightiest(clauses: Sequence[tuple[int, str]], most: int) -> list[str]:
+    """Return the clauses of the lowest ranks, in the order in which they stand."""
+    kept = sorted(range(len(clauses)), key=lambda place: clauses[place][0])[:most]
+    return [clauses[place][1] for place in sorted(kept)]
 
 
 def _line(first: list[str], actions: str, rest: list[str]) -> str:
@@ -83,23 +90,41 @@ def _jobs(action: Action, changes: list[JobChange]) -> str:
     return plural(len(changes), "running job" if action in _ENDING and active else "job")
 
 
-def _rest(review: Plan, *, brief: bool) -> Iterator[str]:
-    """Yield clauses on lost progress, old runs that go on, requests, limits, errors and objects.
+def _rest(review: Plan, brief: int) -> Iterator[tuple[int, str]]:
+    """Yield clauses on lost progress, old runs that go on, requests, limits, errors and objects,
+    each after its rank: what has no room is dropped from the highest one.
 
-    With `brief`, a limit that is exceeded is a count, as several always are.
+    The larger `brief`, the shorter: from 1 on jobs without a bound are a count, and then a limit
+    that is exceeded is one, as several always are.
     """
     if lost := sum(change.loses for change in review.changes):
-        yield f"{plural(lost, 'job')} {'loses its' if lost == 1 else 'lose their'} progress"
+        yield 0, f"{plural(lost, 'job')} {'loses its' if lost == 1 else 'lose their'} progress"
     ends = [change.ending for change in review.changes if change.action is Action.NEW_RUN]
     if stay := sum(end is not None and end.waits for end in ends):
-        yield f"{plural(stay, 'old run')} {'keeps' if stay == 1 else 'keep'} running"
+        yield 6, f"{plural(stay, 'old run')} {'keeps' if stay == 1 else 'keep'} running"
+    yield 1, _loosened(review)
+    if review.waived:
+        yield 3, f"adds {plural(review.waived, 'waiver')}"
+    for clause in _requested(review, brief=brief > 0):
+        yield 2, clause
+    yield 2, _short(review, brief=brief > 1)
+    errors = sum(finding.severity is Severity.ERROR for finding in review.findings)
+    if errors:
+        yield 4, plural(errors, "error")
+    if review.objects:
+        yield 5, words.objects(review)
+
+
+def _loosened(review: Plan) -> str:
     loosened = [change.environment for change in review.policies if change.loosens]
-    if loosened:
-        where = (
-            loosened[0] if len(set(loosened)) == 1 else plural(len(set(loosened)), "environment")
-        )
-        yield f"loosens {plural(len(loosened), 'policy', 'policies')} of {where}"
-    yield from _requested(review)
+    if not loosened:
+        return ""
+    where = loosened[0] if len(set(loosened)) == 1 else plural(len(set(loosened)), "environment")
+    return f"loosens {plural(len(loosened), 'policy', 'policies')} of {where}"
+
+
+def _short(review: Plan, *, brief: bool) -> str:
+    """Return what the merge makes too small, or smaller than it was."""
     short = [
         f"{environment.name} {fit.what} {_exceeded(fit)}"
         for environment in review.changing
@@ -107,14 +132,8 @@ def _rest(review: Plan, *, brief: bool) -> Iterator[str]:
         if fit.is_worse
     ]
     if len(short) == 1 and not brief:
-        yield short[0]
-    elif short:
-        yield f"{plural(len(short), 'limit')} exceeded"
-    errors = sum(finding.severity is Severity.ERROR for finding in review.findings)
-    if errors:
-        yield plural(errors, "error")
-    if review.objects:
-        yield words.objects(review)
+        return short[0]
+    return f"{plural(len(short), 'limit')} exceeded" if short else ""
 
 
 def _exceeded(fit: CapacityCheck) -> str:
@@ -125,14 +144,18 @@ def _exceeded(fit: CapacityCheck) -> str:
     return f"lacks {amount} {fit.unit.removesuffix('s') if more == 1 else fit.unit}"
 
 
-def _requested(review: Plan) -> Iterator[str]:
+def _requested(review: Plan, *, brief: bool) -> Iterator[str]:
     """GPU-hours and money; GPUs, or nodes, where there are no hours."""
     requested = total(it.asked for it in review.changing)
     if not requested.hours and not requested.unbounded:
         held = Demand(nodes=requested.nodes, gpus=requested.gpus)
         yield from words.asked(held, "", sign=True)
     hours = Demand(hours=requested.hours, unbounded=requested.unbounded)
-    yield ", ".join(words.asked(hours, "", sign=True))
+    if brief and hours.unbounded > 0:
+        bounded = words.asked(replace(hours, unbounded=0), "", sign=True)
+        yield ", ".join((*bounded, f"{hours.unbounded:,} unbounded"))
+    else:
+        yield ", ".join(words.asked(hours, "", sign=True))
     costs = defaultdict[str, Demand](lambda: NOTHING)
     for it in review.changing:
         costs[it.currency] += Demand(cost=it.asked.cost)

@@ -259,6 +259,7 @@ class Plan:
     wiring: WiringChange = WiringChange()
     policies: tuple[PolicyChange, ...] = ()
     amounts: tuple[SettingChange, ...] = ()  # capacities, prices and currencies
+    waived: int = 0  # waivers that specs of jobs have and did not have before
 
     @property
     def changes(self) -> tuple[JobChange, ...]:
