@@ -214,6 +214,22 @@ def test_hostile_text_is_text(visit: Visit) -> None:
     opened.assert_quiet()
 
 
+def test_code_in_words_is_code(visit: Visit) -> None:
+    review = plan_of(1)
+    (environment,) = review.environments
+    why = "goes on until `kubectl delete <b>x</b>`, or ` not"
+    changes = tuple(replace(it, why=why.removesuffix(", or ` not")) for it in environment.changes)
+    review = replace(review, environments=(replace(environment, changes=changes),))
+    page = visit(html.render(review, STYLE)).page
+    assert (
+        page.locator("summary code", has_text="kubectl").inner_text() == "kubectl delete <b>x</b>"
+    )
+    changes = tuple(replace(it, why=why) for it in changes)
+    review = replace(review, environments=(replace(environment, changes=changes),))
+    page = visit(html.render(review, STYLE)).page
+    assert page.locator("summary", has_text=why).count() == 1
+
+
 def test_no_script_but_its_own_runs(visit: Visit) -> None:
     """Even where text came in as markup, the policy would stop it."""
     text = html.render(plan_of(1), STYLE)

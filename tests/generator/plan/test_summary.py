@@ -11,7 +11,7 @@ import pytest
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import Pointer
-from trainwright.plan import headline, markdown, text, words
+from trainwright.plan import headline, html, markdown, text, words
 from trainwright.plan.alike import alike
 from trainwright.plan.model import (
     Action,
@@ -22,6 +22,7 @@ from trainwright.plan.model import (
     ObjectChange,
     Plan,
     PlannedRun,
+    WiringChange,
 )
 from trainwright.plan.table import table
 from trainwright.plan.uses import uses
@@ -272,3 +273,11 @@ def test_a_comment_has_no_empty_column() -> None:
 def test_a_whole_file_has_words() -> None:
     cause = Cause(Pointer(), None, None, Location("environments/prod/jobs/a.yaml"), "new job spec")
     assert words.cause(cause) == "new job spec"
+
+
+def test_code_in_the_notes_of_a_page_is_code() -> None:
+    page = html.render(review([replace(change("a"), unrendered=True)]), STYLE)
+    assert "until you commit what <code>trainwright render</code> writes." in page
+    foreign = WiringChange(foreign=("wiring/`<b>.yaml",))
+    page = html.render(replace(review([]), wiring=foreign), STYLE)
+    assert "wiring/`&lt;b&gt;.yaml is not written by `trainwright gitops wire`" in page

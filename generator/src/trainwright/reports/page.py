@@ -86,11 +86,23 @@ def _asset(name: str) -> str:
     return (_ASSETS / name).read_text(encoding="utf-8")
 
 
+def _prose(text: str) -> str:
+    """Return words as markup, with code for what is in backticks, if they are in pairs."""
+    from markupsafe import Markup, escape  # with jinja2
+
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    pairs = zip(parts, (*parts[1:], ""), strict=True)
+    marked = [Markup("{}<code>{}</code>").format(*pair) for pair in [*pairs][:-1:2]]
+    return Markup("").join((*marked, parts[-1]))
+
+
 @cache
 def _templates() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined  # 60 ms, for pages alone
 
-    return Environment(
+    templates = Environment(
         autoescape=True,
         loader=FunctionLoader(_asset),
         undefined=StrictUndefined,
@@ -98,6 +110,8 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    templates.filters["prose"] = _prose
+    return templates
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,12 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
+// Words with code in pairs of backticks, as text and elements.
+function prose(text) {
+  const parts = text.split("`");
+  return parts.length % 2 ? parts.map((part, at) => (at % 2 ? element("code", {}, part) : part)) : [text];
+}
+
 async function unpack() {
   const text = atob(byId("data").content.textContent.trim());
   const bytes = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
@@ -116,10 +122,10 @@ function group(found, byTeam, link) {
     byTeam ? null : element("p", {}, about({ help })), list);
   made.addEventListener("toggle", () => made.open && !list.children.length &&
     fill(list, found, (one) => element("div", { class: `finding ${one.severity}` },
-      element("p", {}, element("strong", {}, one.severity), " ", byTeam ? about(one) : null, byTeam ? " " : null, one.message, " ", placed(one, link)),
+      element("p", {}, element("strong", {}, one.severity), " ", byTeam ? about(one) : null, byTeam ? " " : null, ...prose(one.message), " ", placed(one, link)),
       one.authored ? element("code", { class: "authored" }, one.authored) : null,
-      one.effect ? element("p", { class: "muted" }, one.effect) : null,
-      element("p", {}, one.remedy))));
+      one.effect ? element("p", { class: "muted" }, ...prose(one.effect)) : null,
+      element("p", {}, ...prose(one.remedy)))));
   made.open = found.some((one) => one.severity === "error");
   return made;
 }

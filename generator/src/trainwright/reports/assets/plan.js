@@ -69,7 +69,7 @@ function summary(change, plan, changes) {
   return element("summary", {},
     element("span", { class: `badge ${change.tone}` }, change.action),
     element("span", { class: "job" }, change.job + others),
-    element("span", {}, change.why, first ? element("br") : null, first ? `${first.text}${more}` : null),
+    element("span", {}, ...prose(change.why), first ? element("br") : null, first ? `${first.text}${more}` : null),
     element("span", { class: "asked" }, change.asked, others && change.asked ? " each" : null, change.hours > 0 ? spark(change.hours / plan.hours) : null));
 }
 
