@@ -78,7 +78,9 @@ def test_a_job_without_a_kustomization_does_not_start(flux: Repository) -> None:
     assert row in text
     assert "at once" not in text
     assert "run `trainwright gitops wire --out wiring`" in _plan(flux, "markdown")
-    assert STALE in _plan(flux, "html")
+    wire = "`trainwright gitops wire --out wiring`"
+    marked = STALE.replace(wire, f"<code>{wire.strip('`')}</code>")
+    assert marked in _plan(flux, "html")
     assert _data(flux)["wiring"]["stale"] == ["wiring/lab/kustomizations.yaml"]
 
 
