@@ -123,7 +123,7 @@ def _reached(
     old: tuple[Manifest, ...],
     new: tuple[Manifest, ...],
 ) -> tuple[Saved, ...]:
-    """Return where the old run saves, but for the claims that the namespace of the new one lacks."""
+    """Return where the old run saves, without claims that the namespace of the new one lacks."""
     was, now = _namespaces(before, after, old, new)
     return tuple(it for it in _saved(before, old) if was == now or not it.volume.startswith(_CLAIM))
 
