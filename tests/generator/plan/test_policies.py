@@ -228,3 +228,21 @@ def test_pod_security_outdates_a_run_only_where_its_pods_differ(user: str, tmp_p
         for line in set(body.splitlines()) ^ set(again[name].splitlines())
     ]
     assert any("runAsNonRoot" in line for line in lines) is (not user)
+
+
+def test_gpus_outside_of_pools_are_counted(tmp_path: Path) -> None:
+    """Without a pool they have no price, and are GPUs and hours all the same."""
+    repository = _planned(
+        tmp_path / "clone", "budget: {gpuHours: 100}\n", "budget: {gpuHours: 100}\n"
+    )
+    path = repository.root / "environments/lab/jobs/stealth.yaml"
+    text = (repository.root / "environments/lab/jobs/train.yaml").read_text()
+    text = text.replace("name: train", "name: stealth").replace("pool: h100\n", "")
+    path.write_text(
+        text.replace("{gpu: 4}", "{extended: {nvidia.com/gpu: 4, nvidia.com/mig-1g.10gb: 2}}")
+    )
+    data = _data(repository)
+    (change,) = data["changes"]
+    nodes = change["requests"]["nodes"]["high"]
+    assert change["requests"]["gpus"]["high"] == 4 * nodes
+    assert "+4 GPU" in _plan(repository) or f"+{4 * nodes:g} GPU" in _plan(repository)

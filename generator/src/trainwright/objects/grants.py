@@ -20,7 +20,7 @@ def grants(manifest: Manifest) -> str:
     if manifest.kind in ("RoleBinding", "ClusterRoleBinding"):
         role = mapping(manifest.body.get("roleRef"))
         subjects = [_subject(it) for it in mappings(manifest.body.get("subjects"))]
-        to = listed(subjects, _MOST) or "nobody"
+        to = listed(subjects, _MOST) or "no subject"
         return f"binds {text(role.get('kind'))}/{text(role.get('name'))} to {to}"
     if manifest.kind not in ("Role", "ClusterRole"):
         return ""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from operator import add, sub
 
+from trainwright.datatypes.data import is_accelerator
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
 
@@ -125,7 +126,7 @@ def _as_one(demands: Sequence[Demand]) -> Demand:
 def _of_group(job: Job, attempts: int) -> Demand:
     elastic = job.elastic
     nodes = Range(elastic.min_nodes, elastic.max_nodes) if elastic else Range(job.nodes, job.nodes)
-    gpus = nodes * job.resources.gpu
+    gpus = nodes * (job.resources.gpu + _outside_of_pools(job))
     if not gpus:
         return Demand(nodes=nodes)
     if job.max_duration is None:
@@ -135,6 +136,12 @@ def _of_group(job: Job, attempts: int) -> Demand:
     if price is None:
         return Demand(nodes=nodes, gpus=gpus, hours=hours, unpriced=1)
     return Demand(nodes=nodes, gpus=gpus, hours=hours, cost=hours * price)
+
+
+def _outside_of_pools(job: Job) -> int:
+    """Return how many whole accelerators a node takes that no pool counts."""
+    extended = job.resources.extended.items()
+    return sum(n for name, n in extended if is_accelerator(name) and "/mig-" not in name)
 
 
 def total(demands: Iterable[Demand]) -> Demand:

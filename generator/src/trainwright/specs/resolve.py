@@ -314,7 +314,10 @@ def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator
         accelerated = [name for name, candidate in environment.pools.items() if candidate.resource]
         remedy = f"Set pool. {_known(accelerated, 'GPU pools')}"
         yield spec.finding(dx.REFERENCE, Pointer("/resources/gpu"), message, remedy=remedy)
-    yield from _uncounted(job, spec, environment)
+    if pool and pool.resource in job.resources.extended:
+        message = f'{pool.resource} is what the pool "{pool.name}" counts in resources.gpu'
+        path = Pointer.of("resources", "extended", pool.resource)
+        yield spec.finding(dx.CONTRADICTION, path, message, remedy="Set resources.gpu instead.")
     if gpus and pool:
         yield from _pool_fit(job, spec, pool)
     version = environment.kubernetes_version
@@ -327,20 +330,6 @@ def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator
 
 
 _CLAIMS = upstream("kubernetes/device-claims")
-
-
-def _uncounted(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
-    """Yield a finding for accelerators of a pool that no plan, quota or budget would count."""
-    pools = [*([job.pool] if job.pool else []), *environment.pools.values()]
-    by_resource = {pool.resource: pool for pool in reversed(pools)}
-    for resource in job.resources.extended:
-        if (pool := by_resource.get(resource)) is None:
-            continue
-        path = Pointer.of("resources", "extended", resource)
-        message = f'{resource} is what the pool "{pool.name}" counts in resources.gpu'
-        also = "" if pool == job.pool else f"`pool: {pool.name}` and "
-        remedy = f"Set {also}resources.gpu instead."
-        yield spec.finding(dx.CONTRADICTION, path, message, remedy=remedy)
 
 
 def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:

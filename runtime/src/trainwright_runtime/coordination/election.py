@@ -93,7 +93,7 @@ class Election:
         return True
 
     def finish(self) -> bool:
-        """Tell the candidates that training is over; return whether most of them confirmed it."""
+        """Report to the candidates that training is over; return whether most confirmed it."""
         with self._lock:
             self._finished = True
         number = self._request_votes()

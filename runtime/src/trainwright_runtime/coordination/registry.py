@@ -100,7 +100,7 @@ class Registry:
     def serves(self) -> bool:
         """Whether workers may connect here: the coordinator, or a candidate that knows of the end.
 
-        That training is over stays true, whoever reports it.
+        That training is over stays true, from whichever worker the report comes.
         """
         election = self._election
         return election is None or election.finished or (self._serving and election.holds)

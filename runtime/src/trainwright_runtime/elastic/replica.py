@@ -358,7 +358,7 @@ class Replica:
         return not self._session.uncertain or (self._admitted() and self._session.holds)
 
     def _admitted(self) -> bool:
-        """Ask the registry whether this worker may take part.
+        """Read from the registry whether this worker may take part.
 
         Raise TrainingOver after the end, Fenced if this worker's state does not count any more.
         """
