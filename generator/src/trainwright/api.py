@@ -166,7 +166,7 @@ class Repository:
         specs in the working tree, by path from the root, planned as if they were written. Raise
         TrainwrightError if git lacks a commit, or if the two have no common ancestor.
         """
-        from trainwright.gitops.wiring.writing import stale_in
+        from trainwright.gitops.wiring.writing import compared
         from trainwright.plan import session
         from trainwright.plan.comparison import PlanOptions
 
@@ -176,7 +176,7 @@ class Repository:
             today=self._today(),
             helm=helm,
             crds=crds,
-            stale=stale_in,
+            wired=compared,
             edits={_of_spec(path): _bytes(text) for path, text in (edits or {}).items()},
         )
         return session.plan(self.root, selections, options)

@@ -123,6 +123,29 @@ def test_a_file_that_nothing_writes_is_said_first(path: str, flux: Repository) -
     assert _data(flux)["wiring"]["foreign"] == [path]
 
 
+def _first_line(flux: Repository) -> str:
+    return (flux.root / "wiring/lab/kustomizations.yaml").read_text().splitlines(keepends=True)[0]
+
+
+@pytest.mark.parametrize("path", ["wiring/rbac.yaml", "wiring/other/rbac.yaml"])
+def test_the_first_line_of_ours_makes_no_file_one_of_ours(path: str, flux: Repository) -> None:
+    file = flux.root / path
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(_first_line(flux) + ADMIN)
+    first, *_ = text = _plan(flux).splitlines()
+    assert first.startswith(f"{path} is not written by `trainwright gitops wire`")
+    assert not [line for line in text if line.startswith("After the merge apply")]
+
+
+def test_what_errors_keep_from_being_compared_is_not_to_be_applied(flux: Repository) -> None:
+    (flux.root / "wiring/lab/rbac.yaml").write_text(_first_line(flux) + ADMIN)
+    path = flux.root / "environments/lab/environment.yaml"
+    path.write_text(path.read_text().replace("https://git.example.com/ml.git", ""))
+    text = flux.run("plan", "--against", "main").stdout
+    assert "After the merge apply" not in text
+    assert "wiring/ is not up to date (wiring/lab/rbac.yaml)" in text
+
+
 def test_nobody_is_told_to_apply_a_file_that_was_edited_by_hand(flux: Repository) -> None:
     file = flux.root / "wiring/lab/kustomizations.yaml"
     file.write_text(file.read_text().replace("prune: true", "prune: false"))

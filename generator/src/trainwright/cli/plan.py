@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,6 +24,10 @@ from trainwright.cli.common import (
 )
 
 FORMATS = ("text", "json", "markdown", "html")
+
+if TYPE_CHECKING:
+    from trainwright.runs.wiring_files import WiringFiles
+    from trainwright.runs.workspace import Workspace
 
 
 @click.command()
@@ -79,7 +84,6 @@ def plan(  # noqa: PLR0913 - an option each
 
     Exits with 1 when the API server would refuse a change or a job cannot be rendered.
     """
-    from trainwright.datatypes.layout import WIRING
     from trainwright.plan import session
     from trainwright.plan.comparison import PlanOptions
     from trainwright.reports.style import Style, written
@@ -99,13 +103,8 @@ def plan(  # noqa: PLR0913 - an option each
             files=files,
         )
 
-        stale = None
-        if (context.root / WIRING).is_dir():  # else what writes it is not imported
-            from trainwright.gitops.wiring.writing import stale_in
-
-            stale = stale_in
         options = PlanOptions(
-            against=against, head=head, today=today(), helm=helm, crds=crds, stale=stale
+            against=against, head=head, today=today(), helm=helm, crds=crds, wired=_wired
         )
         watched = session.PlanSession(context.root, selections, options)
 
@@ -126,6 +125,12 @@ def plan(  # noqa: PLR0913 - an option each
         text, blocked = planned()
         click.echo(text, nl=False, color=context.color)
         sys.exit(FINDINGS if blocked else OK)
+
+
+def _wired(workspace: Workspace) -> WiringFiles | None:
+    from trainwright.gitops.wiring.writing import compared  # 50 ms, and few have wiring
+
+    return compared(workspace)
 
 
 def _write(path: Path, text: str) -> None:

@@ -14,7 +14,6 @@ NO_ENVIRONMENT = (
 )
 RENDERED = "rendered"
 WIRING = "wiring"  # beside environments: what an engine is told of them
-WIRING_MARK = "# Written by Trainwright from "  # begins each file that is written there
 OBJECTS = "objects"  # the user's own objects, applied beside the runs
 ADOPTED = "adopted"  # objects that were in the cluster before they were in git
 

@@ -16,7 +16,6 @@ from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import (
     RENDERED,
     WIRING,
-    WIRING_MARK,
     JobFile,
     environment_path,
     is_wiring_of,
@@ -60,6 +59,7 @@ from trainwright.runs import record as records
 from trainwright.runs.decide import asks, finished_as
 from trainwright.runs.decision import OF_WIRING, Decision, Step
 from trainwright.runs.record import ENDED
+from trainwright.runs.wiring_files import WiringFiles
 from trainwright.runs.workspace import Asking, ResolvedJob, Workspace
 from trainwright.specs import capacity, demand, files
 from trainwright.specs.capacity import CapacityCheck
@@ -78,8 +78,8 @@ class PlanOptions:
     today: str  # ISO date, for the expiry of waivers
     helm: str | None = None
     crds: Path | None = None  # CRDs whose validation rules for changes are evaluated too
-    # The files of wiring/ that are stale: what writes them is beside this package, not below it.
-    stale: Callable[[Workspace], tuple[str, ...]] | None = None
+    # Compares wiring/: what writes it is beside this package, not below it. None is as for errors.
+    wired: Callable[[Workspace], WiringFiles | None] = lambda _: None
     edits: Mapping[str, bytes] = field(default_factory=dict)  # of the working tree, not made yet
 
 
@@ -190,27 +190,23 @@ class Comparison(Owner):
         if not self.changed:
             return WiringChange()
         names = self._selected().names
-        ask = self._options.stale
-        stale = [it for it in (ask(self.after) if ask else ()) if is_wiring_of(it, names)]
         there = [
             path
             for path in sorted(self.changed)
             if path.startswith(f"{WIRING}/") and self.after.tree.kind(path) == "file"
         ]
-        applied = (it for it in there if it.endswith(_MANIFESTS) and it not in stale)
-        foreign = [it for it in applied if not self._is_written(it)]
+        wired = self.after.tree.kind(WIRING) == "folder"
+        files = self._options.wired(self.after) if wired else WiringFiles()
+        manifests = [path for path in there if path.endswith(_MANIFESTS)]
+        if files is None:  # whatever differs is unproven
+            files = WiringFiles(stale=tuple(manifests))
+        known = {*files.stale, *files.current}
         return WiringChange(
-            stale=tuple(stale),
-            foreign=tuple(foreign),
-            changed=tuple(
-                it for it in there if is_wiring_of(it, names) and it not in (*stale, *foreign)
-            ),
+            stale=tuple(it for it in files.stale if is_wiring_of(it, names)),
+            foreign=tuple(it for it in manifests if it not in known),
+            changed=tuple(it for it in there if it in files.current and is_wiring_of(it, names)),
             settings=tuple(setting for name in names for setting in self._settings(name)),
         )
-
-    def _is_written(self, path: str) -> bool:
-        """Whether `gitops wire` wrote a file, by its first line."""
-        return self.after.tree.read(path).startswith(WIRING_MARK.encode())
 
     def _settings(self, name: str) -> Iterator[SettingChange]:
         """Yield each setting of an environment that its wiring applies to the runs there are."""
