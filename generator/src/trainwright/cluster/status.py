@@ -301,6 +301,7 @@ def _pods(
         by_run.setdefault(_label(pod, RUN_LABEL), []).append(pod)
     lacking = [live_object for live_object in live if _may_lack(live_object, by_run)]
     named: dict[str, dict[str, str]] = {}  # names of objects by the label and its value
+    seen: set[tuple[str, Data]] = set()  # of an object, by each of its labels
     for live_object in lacking:
         for label, value in _pod_labels(live_object):
             named.setdefault(label, {})[value] = live_object.name
@@ -309,8 +310,10 @@ def _pods(
         for start in range(0, len(values), _NAMES):
             selected = f"{label} in ({','.join(values[start : start + _NAMES])})"
             for pod in cluster.all(PODS, namespace, label_selector=selected):
-                pods = by_run.setdefault(objects.get(_label(pod, label), ""), [])
-                pods += [pod] if pod not in pods else []
+                owner, name = objects.get(_label(pod, label), ""), pod["metadata"].get("name")
+                if (owner, name) not in seen:
+                    by_run.setdefault(owner, []).append(pod)
+                    seen.add((owner, name))
     return by_run
 
 

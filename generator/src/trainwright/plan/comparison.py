@@ -205,14 +205,11 @@ class Comparison(Owner):
             stale=tuple(it for it in files.stale if is_wiring_of(it, names)),
             foreign=tuple(it for it in manifests if it not in known),
             changed=tuple(it for it in there if it in files.current and is_wiring_of(it, names)),
-            settings=tuple(setting for name in names for setting in self._settings(name)),
+            settings=tuple(it for side in self._sides() for it in self._settings(*side)),
         )
 
-    def _settings(self, name: str) -> Iterator[SettingChange]:
+    def _settings(self, name: str, was: Environment, now: Environment) -> Iterator[SettingChange]:
         """Yield each setting of an environment that its wiring applies to the runs there are."""
-        was, now = self.before.environments.get(name), self._environment_of(name)
-        if was is None or now is None:
-            return
         before, after = was.gitops, now.gitops
         values = (
             ("engine", before.engine, after.engine),

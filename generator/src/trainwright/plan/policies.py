@@ -132,14 +132,14 @@ def _waiver(rule: str, job: str, until: str) -> str:
 
 def _limits(before: Environment, after: Environment) -> Iterator[Policy]:
     """Yield the amounts that a plan counts against: who raises one is asked for nothing else."""
-    amounts: list[tuple[Pointer, float | None, float | None]] = [
+    limits: list[tuple[Pointer, float | None, float | None]] = [
         (Pointer.of("budget", "gpuHours"), before.budget.gpu_hours, after.budget.gpu_hours),
         (Pointer.of("budget", "cost"), before.budget.cost, after.budget.cost),
     ]
-    amounts += [
+    limits += [
         (Pointer.of("queues", queue, "quota"), before.queues[queue], after.queues[queue])
         for queue in sorted(before.queues.keys() & after.queues.keys())
     ]
-    for pointer, old, new in amounts:
+    for pointer, old, new in limits:
         if old != new:
             yield Policy(pointer, old, new, old is not None and (new is None or new > old))
