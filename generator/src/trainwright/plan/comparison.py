@@ -42,7 +42,7 @@ from trainwright.plan.model import (
     SharedFileImpact,
     WiringChange,
 )
-from trainwright.plan.places import Place, jobs_by_place, place_of
+from trainwright.plan.places import jobs_at, place_of
 from trainwright.plan.replacing import gpus_of
 from trainwright.plan.revision import Revision
 from trainwright.render import derivation
@@ -504,24 +504,16 @@ class Comparison(Owner):
     def _keeper(self, file: JobFile) -> JobFile | None:
         """Return another job that has the object of a job after the merge, or None if none has."""
         place = place_of(self.before, file)
-        others = self._places_after().get(place, ()) if place else ()
+        others = jobs_at(self.after, place, self._files()) if place else ()
         return next((other for other in others if other != file), None)
 
     def _from_another(self, file: JobFile) -> Iterator[str]:
         """Yield that the object with which a job starts is that of another job before the merge."""
         if place := place_of(self.after, file):
-            others = self._places_before().get(place, ())
+            others = jobs_at(self.before, place, self._files())
             for other in (other for other in others if other != file):
                 there = f"{place[2]} is the run of {other} before the merge"
                 yield f"{there}: where it is in the cluster, it goes on"
-
-    @tracked(same=eq)
-    def _places_before(self) -> Mapping[Place, tuple[JobFile, ...]]:
-        return jobs_by_place(self.before)
-
-    @tracked(same=eq)
-    def _places_after(self) -> Mapping[Place, tuple[JobFile, ...]]:
-        return jobs_by_place(self.after)
 
     def _renamed(self, file: JobFile) -> Iterator[str]:
         """Yield that a new job has the content of a removed one, and whether that trains on."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
 from trainwright.datatypes.environment import Destination
-from trainwright.datatypes.layout import JobFile
+from trainwright.datatypes.layout import ADOPTED, ENVIRONMENTS, JobFile
 from trainwright.plan.revision import Revision
+from trainwright.runs import identity
 from trainwright.runs.decision import Step
 from trainwright.runs.record import ENDED
 
@@ -32,16 +32,26 @@ def place_of(side: Revision, file: JobFile) -> Place | None:
     return cluster, environment.namespace, decision.name
 
 
-def jobs_by_place(side: Revision) -> Mapping[Place, tuple[JobFile, ...]]:
-    """Return the jobs of all environments by where their objects are."""
-    found: defaultdict[Place, list[JobFile]] = defaultdict(list)
-    for place, file in _places(side):
-        found[place].append(file)
-    return {place: tuple(files) for place, files in found.items()}
+def jobs_at(side: Revision, place: Place, also: Collection[JobFile]) -> Iterator[JobFile]:
+    """Yield the jobs whose object is at a place, without a look at the records of all jobs.
+
+    That of any other job has the name of its job, is one that was adopted, or is of `also`.
+    """
+    cluster, _, name = place
+    for environment, files in sorted(side.survey.jobs.items()):
+        there = side.environments.get(environment)
+        if there is None or there.gitops.destination != cluster:
+            continue
+        adopted = _adopted(side, environment)
+        for file in files:
+            may = identity.is_of(file.name, name) or file.name in adopted or file in also
+            if may and place_of(side, file) == place:
+                yield file
 
 
-def _places(side: Revision) -> Iterator[tuple[Place, JobFile]]:
-    for name in sorted(side.survey.jobs):
-        for file in side.survey.jobs[name]:
-            if place := place_of(side, file):
-                yield place, file
+def _adopted(side: Revision, environment: str) -> frozenset[str]:
+    """Return the names of the jobs of an environment whose first run was adopted."""
+    folder = f"{ENVIRONMENTS}/{environment}/{ADOPTED}"
+    if side.tree.kind(folder) != "folder":
+        return frozenset()
+    return frozenset(entry.name.removesuffix(".yaml") for entry in side.tree.entries(folder))
