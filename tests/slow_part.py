@@ -30,11 +30,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def part(text: str) -> tuple[int, int]:
-    """Return the number of a part, from 1, and how many there are; ValueError if it is none."""
+    """Return the number of a part, from 1, and how many there are; ValueError if it is not one."""
     numbers = re.fullmatch(r"(\d{1,3})/(\d{1,3})", text)
     number, parts = map(int, numbers.groups()) if numbers else (0, 0)
     if not 1 <= number <= parts:
-        raise ValueError(f"{text} is no part, such as 2/4")
+        raise ValueError(f"{text} is not a part, such as 2/4")
     return number, parts
 
 

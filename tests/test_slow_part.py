@@ -23,7 +23,7 @@ def test_the_parts_have_each_test_once(tests: int, parts: int) -> None:
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1", "1/", "1/0", "-1/4", "a/b", ""])
 def test_what_is_no_part_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no part"):
+    with pytest.raises(ValueError, match="is not a part"):
         part(text)
 
 

@@ -80,7 +80,7 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
         named = source.pool if source.pool in place.environment.pools else ""
         ways = choices(place.environment, source.pod(), pool or named)
         # A command that is kept whole would look for its script where none is any more, and that of
-        # a RayJob is no command line of any shell: KubeRay starts Ray.
+        # a RayJob is not a command line of a shell: KubeRay starts Ray.
         whole = not companions.script(run) and run.pods[0].program.launcher != "ray"
         specs = (candidate.spec(source, run, place, c) for c in ways if c.apart or whole)
         best = _best(specs, run, source.run(sampled=True), place)

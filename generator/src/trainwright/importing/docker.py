@@ -219,7 +219,7 @@ def _resources(service: dict[str, Data], given: dict[str, Data], names: dict[str
 def _devices(text: str) -> dict[str, Data]:
     """Return the devices of `all`, a number, `count=2`, or `"device=0,1"`.
 
-    A field that follows, as in `device=0,capabilities=utility`, is no device.
+    A field that follows, as in `device=0,capabilities=utility`, is not a device.
     """
     ids = re.search(r'device=([^",=]+(?:,[^",=]+(?=[,"]|$))*)', text)
     number = re.match(r"(?:count=)?(\d+)", text)

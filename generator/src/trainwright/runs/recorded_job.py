@@ -59,7 +59,7 @@ def _typed(
 def edited_job(recorded: RecordedJob, sources: Sources, names: Collection[str]) -> Job:
     """Return the job of a run with some fields of operation as its own file has them now.
 
-    Raise CannotAdjust if the result is no job.
+    Raise CannotAdjust if the result is not a job.
     """
     data = meaning.with_operation(recorded.record, sources.own, sources.spec.data, names)
     job = _typed(recorded.record, data, sources.spec, recorded.environment, sources.job.source)

@@ -120,7 +120,7 @@ class Channel:
         return message
 
     def readinto(self, buffer: memoryview) -> int:
-        """Read bytes that are no message; return how many, 0 at the end of the connection."""
+        """Read bytes that are not a message; return how many, 0 at the end of the connection."""
         if not self._rest:
             return self.connection.recv_into(buffer)
         size = min(len(buffer), len(self._rest))

@@ -52,7 +52,7 @@ class _Site:
 
     @property
     def store(self) -> str | None:
-        """The URL that checkpoints go to, if the manifest sets one: it is no folder to probe."""
+        """The URL that checkpoints go to, if the manifest sets one: it is not a folder to probe."""
         location = self.environ.get("TRAINWRIGHT_CHECKPOINT_DIR", "")
         return location if "://" in location else None
 

@@ -139,7 +139,7 @@ class Publisher:
     def _refuse_removals(self, branch: str, name: str, holding: Holding, commit: str) -> None:
         """Raise PublishError if a job's run was removed from the branch by hand.
 
-        Such a job is no new one.
+        Such a job is not a new one.
         """
         discovered = load.discover(self._repository.tree(commit, self._inside, later=RENDERED))
         specs = {file.name: self._from_top(file.path) for file in discovered.jobs.get(name, ())}

@@ -60,7 +60,7 @@ def load_sites(
     """Return the named environments, or all that a GitOps engine applies.
 
     `workspace` is the repository as it was read already, if it was.
-    Raise SelectionError for a name that is no environment, or that no engine applies.
+    Raise SelectionError for a name that is not an environment, or that no engine applies.
     """
     workspace = workspace or Workspace(Folder(root))
     jobs, environments = workspace.survey.jobs, workspace.environments

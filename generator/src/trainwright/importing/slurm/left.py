@@ -187,7 +187,7 @@ def unknown(place: Location, texts: Sequence[str]) -> Iterator[NotImported]:
 
 
 def launched_otherwise(step: Step, amounts: NodeAmounts, place: Location) -> Iterator[NotImported]:
-    """Yield srun's tasks that are no processes of the run, and nodes that start nothing."""
+    """Yield srun's tasks that are not processes of the run, and nodes that start nothing."""
     name = PurePosixPath(step.words[0]).name
     if amounts.tasks > 1 and (is_launcher(step.words) or not PYTHON.fullmatch(step.words[0])):
         of_launcher = is_launcher(step.words)
