@@ -55,7 +55,7 @@ class Document:
     unseen: Unseen = ()
 
     def place_in(self, pointer: str, line: int, column: int) -> Location:
-        """Return where a character of a text is, or where the text is if it is not a literal block."""
+        """Return where a character of a text is, or where a text that is not a literal block is."""
         if pointer not in self.blocks:
             return self.place(pointer)
         first, indent = self.blocks[pointer]

@@ -706,7 +706,7 @@ def _finding(
 
 
 def _decisive(spec: Layered, path: Pointer) -> Pointer:
-    """Return the field that a finding is about: an option that is not a flag is in the entrypoint."""
+    """Return the field that a finding is about: the entrypoint has options that are not flags."""
     of_program = path.within("/flags") and not any(layer.wrote(path) for layer in spec.layers)
     return Pointer("/entrypoint") if of_program else path
 
