@@ -231,7 +231,7 @@ def _words(line: str) -> Iterator[tuple[int, int]]:
 
 def _token(line: str, start: int) -> tuple[int, int]:
     """Return the column range of an entry of a flow mapping that begins at a column."""
-    return start, start + len(re.split(r"\s*(?:[,}\]]|\s#|$)", line[start:], maxsplit=1)[0])
+    return start, start + len(re.split(r"[,}\]]|\s#", line[start:], maxsplit=1)[0].rstrip())
 
 
 def _set(session: Session, finding: Finding) -> Iterator[Action]:

@@ -16,6 +16,7 @@ _NO_COLON = re.compile(r"\s*(?:- )?([A-Za-z_][\w./-]*)(?:\s+(\S.*))?")
 _NO_SPACE_AFTER_DASH = re.compile(r"\s*-([A-Za-z0-9_\"'].*)")
 # A value with `${{ … }}` where braces are YAML's: inside of { } or [ ], without quotes.
 _IN_FLOW = re.compile(
+    r"(?<![^\s,{}\[\]'\"#])"
     r"(?:([\w.+/-]+): +)?((?:[^\s,{}\[\]'\":#]|:(?=[^\s]))*\$\{\{[^{}'\"]*\}\}[^\s,{}\[\]'\"]*)"
 )
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")

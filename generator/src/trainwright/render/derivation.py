@@ -8,7 +8,7 @@ tree) renders from its sources and a believed folder: docs/decisions/0011-derive
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import replace
@@ -679,6 +679,7 @@ _NO_FOLDER = {
 }
 _SHOWN = 80  # characters of a line
 _OBJECTS = 8  # named of a file
+_READ = 1024 * 1024  # bytes of a file that nothing renders: an object of Kubernetes is no larger
 _EXTRA = "is rendered by nothing"
 _MISSING = "is missing"
 
@@ -806,24 +807,28 @@ def _weighty(present: Sequence[str], expected: Sequence[str]) -> tuple[str, int]
     """Return the first line of a weighty field that only the present file has, or None."""
     wanted = Counter(line.strip() for line in expected)
     left = wanted - Counter(line.strip() for line in present)
-    for number, line in enumerate(present, start=1):
+    for number, (line, key) in enumerate(zip(present, _keys(present), strict=True), start=1):
         if wanted[line.strip()]:
             wanted[line.strip()] -= 1
-        elif (key := _key_of(present[:number])) in _WEIGHTY:
+        elif key in _WEIGHTY:
             instead = next((it for it in left if _matched(it) == key == _matched(line)), "")
             rendered = f" where {_quoted(instead)} is rendered" if instead else ""
             return f"{'has' if instead else 'adds'} {_quoted(line)}{rendered}", number
     return None
 
 
-def _key_of(lines: Sequence[str]) -> str:
-    """Return the key of the last line, or the key of the list that it is an item of."""
-    last = lines[-1]
-    if (key := _matched(last)) or not last.lstrip().startswith("- "):
-        return key
-    indent = len(last) - len(last.lstrip())
-    above = (it for it in reversed(lines[:-1]) if not it.lstrip().startswith("- "))
-    return next((_matched(it) for it in above if len(it) - len(it.lstrip()) <= indent), "")
+def _keys(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the key of each line, or the key of the list that it is an item of."""
+    indents, keys = [0], [""]  # of the mappings around a line
+    for line in lines:
+        key, text = _matched(line), line.lstrip()
+        indent = len(line) - len(text)
+        if text.startswith("- "):
+            yield key or keys[bisect_right(indents, indent) - 1]
+            continue
+        yield key
+        around = bisect_left(indents, indent)
+        indents[around:], keys[around:] = [indent], [key]
 
 
 def _matched(line: str) -> str:
@@ -834,6 +839,8 @@ def _matched(line: str) -> str:
 def _extra(present: bytes | None) -> str:
     """Return that nothing renders a file, with the objects in it and what they give to whom."""
     given = present or b""
+    if len(given) > _READ:
+        return _EXTRA
     found = (it for it in yamlio.documents("", given, GO) if isinstance(it, Document))
     bodies = (it.data for it in found if isinstance(it.data, dict))
     objects = [it for it in (Manifest(body=body) for body in bodies) if it.kind and it.name]

@@ -253,7 +253,7 @@ def of_bucket(pointer: Pointer, value: Data) -> str:
     texts = [*value.values()] if isinstance(value, Mapping) else value
     texts = texts if isinstance(texts, list) else [texts]
     url = next((text for text in texts if isinstance(text, str) and _BUCKET.match(text)), "")
-    url = re.sub(r":/[^/]\S*$", "", url).rstrip("/")  # of a mount as of Docker
+    url = re.sub(r":/[^/].*", "", url).rstrip("/")  # of a mount as of Docker
     named = holder == "volumes" and pointer.last in _STORES
     if not holder or not (url or named):
         return ""

@@ -19,7 +19,7 @@ NAMESPACE = FLUX_NAMESPACE
 INTERVAL = "10m0s"  # between two looks at the cluster
 _SOURCE_INTERVAL = "1m0s"  # between two looks at the repository, where no webhook tells of changes
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_LITERAL = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)  # what no operator can be in
+_LITERAL = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+(?:\]|\Z)", re.DOTALL)  # no operator is in it
 
 
 def metadata(site: Site, namespace: str, name: str) -> dict[str, Data]:
