@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from trainwright.datatypes.data import Data, mappings
+from trainwright.datatypes.data import Data, mapping, mappings
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest
@@ -17,14 +17,7 @@ from trainwright.datatypes.pointer import Pointer, scalars
 from trainwright.importing import workflows
 from trainwright.kinds import SERVED
 from trainwright.kinds.pytorchjob import KIND as PYTORCHJOB
-from trainwright.kinds.reading import (
-    ImportingError,
-    Loss,
-    NotImported,
-    SourceObject,
-    mapping,
-    shown,
-)
+from trainwright.kinds.reading import ImportingError, Loss, NotImported, SourceObject, shown
 from trainwright.kinds.roles import Role, described, roles
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.pods.launching import launches

@@ -6,10 +6,11 @@ object: one that runs gets a twin, one that has finished is trained again.
 
 from __future__ import annotations
 
+from trainwright.datatypes.data import mapping
 from trainwright.datatypes.manifest import Manifest
 from trainwright.importing.source import Source
 from trainwright.kinds import trains
-from trainwright.kinds.reading import ImportingError, SourceObject, mapping
+from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.state import Phase
 
 # What only an API server or a controller writes.

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainwright.datatypes.data import Data
+from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer, lookup, scalars
 from trainwright.importing.kept_names import is_variable
 from trainwright.importing.source import Source
 from trainwright.kinds import TARGETS
-from trainwright.kinds.reading import ImportingError, SourceObject, mapping
+from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.objects.placeholders import PLACEHOLDER, is_unfilled, of_shell
 
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|z|k)?sh")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from trainwright.datatypes.data import Data, is_accelerator
+from trainwright.datatypes.data import Data, is_accelerator, mapping
 from trainwright.datatypes.fields import spelled
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import CONFIGMAP
@@ -18,7 +18,7 @@ from trainwright.findings import credentials
 from trainwright.importing import generated
 from trainwright.importing.equivalence.comparison import in_every_pod, value_at
 from trainwright.importing.equivalence.containers import places
-from trainwright.kinds.reading import Loss, NotImported, Reason, mapping, shown
+from trainwright.kinds.reading import Loss, NotImported, Reason, shown
 from trainwright.kinds.target import Deviation, in_group
 
 if TYPE_CHECKING:

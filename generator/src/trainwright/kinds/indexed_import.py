@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from trainwright.datatypes.data import Data, dig, mappings, sequence, text
+from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
 from trainwright.datatypes.groupkind import PODGROUPS
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.indexed_pods import GROUP_ANNOTATION, POD_GROUP_LABEL
-from trainwright.kinds.reading import ImportingError, Loss, Reason, SourceObject, mapping
+from trainwright.kinds.reading import ImportingError, Loss, Reason, SourceObject
 from trainwright.kinds.roles import Role, described, roles
 
 _TPU = "google.com/tpu"

@@ -128,8 +128,3 @@ class Reader:
     entrypoint: str = "command"
     is_file: Callable[[Mapping[str, Data]], bool] = lambda _: False
     inside: Callable[[SourceObject], Iterable[tuple[str, SourceObject]]] = _none
-
-
-def mapping(value: Data) -> Mapping[str, Data]:
-    """Return a value if it is a mapping, else an empty mapping."""
-    return value if isinstance(value, Mapping) else {}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.datatypes.data import Data
+from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
-from trainwright.kinds.reading import mapping, shown
+from trainwright.kinds.reading import shown
 
 _COUNTS = ("replicas", "completions", "parallelism", "size")
 _OF_NO_ROLE = frozenset({"spec", "template", "jobTemplate", "podTemplate", "workload"})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 
-from trainwright.datatypes.data import Data, dig, sequence, words
+from trainwright.datatypes.data import Data, dig, mapping, sequence, words
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.pointer import Pointer, lookup, scalars, with_value
 from trainwright.kinds.compose import notation
@@ -19,7 +19,6 @@ from trainwright.kinds.reading import (
     Reader,
     Reason,
     SourceObject,
-    mapping,
     shown,
 )
 

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trainwright.datatypes.data import Data, dig, mappings
+from trainwright.datatypes.data import Data, dig, mapping, mappings
 from trainwright.kinds.rayjob.pod_templates import CLUSTER
-from trainwright.kinds.reading import (
-    ImportingError,
-    Loss,
-    Read,
-    Reader,
-    Reason,
-    SourceObject,
-    mapping,
-)
+from trainwright.kinds.reading import ImportingError, Loss, Read, Reader, Reason, SourceObject
 from trainwright.kinds.roles import described, roles
 
 _GROUP = "/spec/rayClusterSpec/workerGroupSpecs/*"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from trainwright.datatypes.data import Data, sequence
+from trainwright.datatypes.data import Data, mapping, sequence
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
@@ -17,7 +17,6 @@ from trainwright.kinds.reading import (
     Reader,
     Reason,
     SourceObject,
-    mapping,
 )
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.layers import STEP, TRAINER, step_of
