@@ -176,7 +176,7 @@ class ImportInput:
             name = part.metadata.get("name", "")
             why = _REPLACED.get(kind, "it is not a training workload: keep applying it as it is")
             field = f"{kind.kind or 'document'}/{name}"
-            self.beside.append(NotImported(field=field, place=part.place(""), value="", why=why))
+            self.beside.append(NotImported(field, part.place(""), "", why))
 
 
 _SCRIPTS = ("*.sh", "*.slurm", "*.sbatch", "*.batch", "*.job", "*.sub")
@@ -200,7 +200,7 @@ def _with_scripts(paths: tuple[str, ...]) -> Iterator[str]:
 def _not_rendered(whole: Whole) -> NotImported:
     """Return the entry for files of a chart or a kustomization, which are not manifests yet."""
     why = f"its manifests are yet to be rendered: `{whole.command} | trainwright import -`"
-    return NotImported(field=whole.title(), place=Location(whole.file, 1), value="", why=why)
+    return NotImported(whole.title(), Location(whole.file, 1), "", why)
 
 
 def _is_file(part: SourceObject) -> bool:

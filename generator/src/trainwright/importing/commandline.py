@@ -139,13 +139,8 @@ def taken_literally(line: Line, words: tuple[str, ...]) -> Iterator[NotImported]
     """Yield a loss for each word that a shell would have expanded: here none has."""
     for word in words:
         if _SHELL.search(word):
-            yield NotImported(
-                field=shown("", word),
-                place=line.place,
-                value="",
-                why="no shell has replaced what begins with $: it is taken as it is written",
-                severity=Loss.CANNOT_RUN,
-            )
+            why = "no shell has replaced what begins with $: it is taken as it is written"
+            yield NotImported(shown("", word), line.place, "", why, Loss.CANNOT_RUN)
 
 
 def call(names: Mapping[str, str]) -> Callable[[str], str]:

@@ -240,13 +240,7 @@ def _left(line: Line, given: dict[str, Data]) -> Iterator[NotImported]:
             why, severity = "it decides how the run is watched, not what runs", Loss.COSMETIC
         values = given[option] if isinstance(given[option], tuple) else ("",)
         for value in values:
-            yield NotImported(
-                field=option,
-                place=line.place,
-                value=shown(option, value),
-                why=why,
-                severity=severity,
-            )
+            yield NotImported(option, line.place, shown(option, value), why, severity)
 
 
 def _name(text: str) -> str:

@@ -77,10 +77,7 @@ def _read(line: Line) -> Source:
         name=str(given["--job_name"]),
         target=KIND.name,
         parts=(SourceObject(body=body, place=lambda _: line.place, called=call(names)),),
-        left=(
-            *_left(line, given, unknown),
-            *taken_literally(line, line.words),
-        ),
+        left=(*_left(line, given, unknown), *taken_literally(line, line.words)),
         reasons=(
             Reason(
                 "**/restartPolicy",
@@ -190,15 +187,10 @@ def _left(line: Line, given: dict[str, Data], unknown: tuple[str, ...]) -> Itera
     own_image = "--worker_image" in given
     for option, why in _WHY.items():
         if option in given and (option != "--image_name" or own_image):
-            yield NotImported(
-                field=option, place=line.place, value=shown(option, given[option]), why=why
-            )
+            yield NotImported(option, line.place, shown(option, given[option]), why)
     for word in unknown:
         name, _, value = word.partition("=")
-        yield NotImported(
-            field=name, place=line.place, value=shown(name, value),
-            why="a job spec has no field for it",
-        )  # fmt: skip
+        yield NotImported(name, line.place, shown(name, value), "a job spec has no field for it")
 
 
 COMMAND = CommandReader(begins=("elasticdl", "train"), read=_read)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trainwright.datatypes.data import Data, mapping, mappings
-from trainwright.datatypes.finding import Location
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, scalars
@@ -98,10 +97,9 @@ def _title(part: SourceObject) -> str:
 
 def _of_appwrapper(part: SourceObject) -> tuple[SourceObject, ...]:
     """Return what an AppWrapper contains; the first object gets the Kueue labels of the wrapper."""
-    components = part.spec.get("components")
     held_parts: list[SourceObject] = []
-    for index, component in enumerate(components if isinstance(components, list) else ()):
-        held = mapping(component).get("template")
+    for index, component in enumerate(mappings(part.spec.get("components"))):
+        held = component.get("template")
         if isinstance(held, Mapping):
             at = f"/spec/components/{index}/template"
             held_parts.append(_inner(part, held, at, first=not held_parts))
@@ -142,12 +140,9 @@ def _of_wrapper(part: SourceObject, *carried: str) -> Iterator[NotImported]:
         if is_identity or inside or parts[-1] in carried or parts[-1].startswith("kueue.x-k8s.io/"):
             continue
         cosmetic = "podSets" in parts or parts[0] == "status"
-        yield NotImported(
-            field=part.called(pointer),
-            place=part.place(pointer),
-            value=shown(parts[-1], value),
-            why="the wrapper's own: a run is what it holds",
-            severity=Loss.COSMETIC if cosmetic else Loss.BEHAVIOUR,
+        severity = Loss.COSMETIC if cosmetic else Loss.BEHAVIOUR
+        yield part.not_imported(
+            pointer, value, "the wrapper's own: a run is what it holds", severity
         )
 
 
@@ -178,14 +173,10 @@ def _pytorchjob(
     return replace(
         part,
         body=body,
-        place=lambda pointer: _near(part, original(pointer)),
+        place=lambda pointer: part.place(original(pointer)),
         called=lambda pointer: part.called(original(pointer)),
         left=(*part.left, *left),
     )
-
-
-def _near(part: SourceObject, pointer: str) -> Location:
-    return part.place(pointer)
 
 
 _REPLICAS = "/spec/pytorchReplicaSpecs"
@@ -201,13 +192,7 @@ def _left_of(
     for key, value in mapping(holder).items():
         if key not in carried:
             text, severity = why.get(key, ("a job spec has no field for it", Loss.BEHAVIOUR))
-            yield NotImported(
-                field=part.called(Pointer(above) / key),
-                place=part.place(Pointer(above) / key),
-                value=shown(key, value),
-                why=text,
-                severity=severity,
-            )
+            yield part.not_imported(Pointer(above) / key, value, text, severity)
 
 
 _OF_HYPERPOD = {
@@ -258,14 +243,11 @@ _LAUNCHER = "hyperpodrun"
 def _launched_by_operator(part: SourceObject) -> Iterator[NotImported]:
     for pointer, value in scalars(part.body):
         if isinstance(value, str) and _LAUNCHER in value and {"command", "args"} & {*pointer.parts}:
-            yield NotImported(
-                field=part.called(pointer),
-                place=part.place(pointer),
-                value=shown(pointer.last, value),
-                why=f"{_LAUNCHER} starts its ranks when the operator of SageMaker tells it: use "
-                "torchrun, which takes the same options",
-                severity=Loss.CANNOT_RUN,
+            why = (
+                f"{_LAUNCHER} starts its ranks when the operator of SageMaker tells it: use "
+                "torchrun, which takes the same options"
             )
+            yield part.not_imported(pointer, value, why, Loss.CANNOT_RUN)
 
 
 _OF_VOLCANO = {

@@ -15,10 +15,5 @@ def interactive(source: Source) -> Iterator[NotImported]:
     """Yield the loss of what people would type: `docker run -it IMAGE bash` starts no training."""
     words = source.pod().argv
     if words and SHELLS.fullmatch(words[0]) and _OPTIONS.issuperset(words[1:]):
-        yield NotImported(
-            field="command",
-            place=source.place,
-            value=" ".join(words),
-            why="a shell without input ends at once: write what is typed there in its place",
-            severity=Loss.CANNOT_RUN,
-        )
+        why = "a shell without input ends at once: write what is typed there in its place"
+        yield NotImported("command", source.place, " ".join(words), why, Loss.CANNOT_RUN)

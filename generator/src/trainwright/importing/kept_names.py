@@ -51,14 +51,8 @@ def staying(
             mention = f"a pod of the role {role}"
             reference = f"all of its pods as ${{{{ roles.{role}.hosts }}}}"
         if mention:
-            yield NotImported(
-                field=part.called(pointer),
-                place=part.place(pointer),
-                value=shown(pointer.last, value),
-                why=f"it names {mention}, which a rendered run calls otherwise: "
-                f"refer to {reference}",
-                severity=Loss.CANNOT_RUN,
-            )
+            why = f"it names {mention}, which a rendered run calls otherwise: refer to {reference}"
+            yield part.not_imported(pointer, value, why, Loss.CANNOT_RUN)
 
 
 def _composed(workload: Workload) -> Iterator[re.Pattern[str]]:
@@ -94,14 +88,12 @@ def in_configs(others: Sequence[SourceObject], workload: Workload) -> Iterator[N
         for key, value in texts(part.body.get("data")).items():
             if _is_read(pod, config, key) and names.replaced(value, lambda _: "\0") != value:
                 at = Pointer.of("data", key)
-                yield NotImported(
-                    field=f"ConfigMap/{config}{at}",
-                    place=part.place(at),
-                    value=shown(key, value),
-                    why="a variable has it as its value, and it names a pod, which a rendered run "
-                    f"calls otherwise: write it under env, with rank 0 as {RANK0}",
-                    severity=Loss.CANNOT_RUN,
+                why = (
+                    "a variable has it as its value, and it names a pod, which a rendered run "
+                    f"calls otherwise: write it under env, with rank 0 as {RANK0}"
                 )
+                field, said = f"ConfigMap/{config}{at}", shown(key, value)
+                yield NotImported(field, part.place(at), said, why, Loss.CANNOT_RUN)
 
 
 def _is_read(pod: Pod, config: str, key: str) -> bool:

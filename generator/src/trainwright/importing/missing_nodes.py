@@ -29,15 +29,12 @@ def missing_nodes(source: Source, run: NormalForm) -> Iterator[NotImported]:
         started < expected and not (pod.program.launcher == "none" and _fit(pod, expected))
     ):
         expected = max(expected, nodes)
-        yield NotImported(
-            field="world size",
-            place=source.place,
-            value=str(expected),
-            why=f"its launcher waits for {expected} processes, and what is imported starts "
-            f"{started}: write nodes, procsPerNode and launcher in the spec, and leave the number "
-            "of nodes, the rank of the node and the address of the first to the target",
-            severity=Loss.CANNOT_RUN,
+        why = (
+            f"its launcher waits for {expected} processes, and what is imported starts {started}: "
+            "write nodes, procsPerNode and launcher in the spec, and leave the number of nodes, "
+            "the rank of the node and the address of the first to the target"
         )
+        yield NotImported("world size", source.place, str(expected), why, Loss.CANNOT_RUN)
 
 
 def _nodes_of_old_launcher(source: Source) -> int:

@@ -19,15 +19,11 @@ def missing_runtime(source: Source, rendered: NormalForm, target: str) -> Iterat
     module = RUNTIME[-1]
     started = rendered.pods[0].program.launcher in _OURS and source.target != target
     if started and not any(module in json.dumps(part.body) for part in source.parts):
-        image = rendered.pods[0].image
-        yield NotImported(
-            field="image",
-            place=source.place,
-            value=image,
-            why=f"in a {target} the package {module} starts Ray: install it into the image, or "
-            f"import it into an environment with the target {source.target}",
-            severity=Loss.CANNOT_RUN,
+        why = (
+            f"in a {target} the package {module} starts Ray: install it into the image, or import "
+            f"it into an environment with the target {source.target}"
         )
+        yield NotImported("image", source.place, rendered.pods[0].image, why, Loss.CANNOT_RUN)
 
 
 _OURS = ("trainwright", "ray")

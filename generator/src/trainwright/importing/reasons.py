@@ -196,13 +196,12 @@ class Reasons:
             why = {p: self._why(a) for p, a in own.items() if self._is_left(a)}
             for pointer in _branches(why, list(own)):
                 reason = next(r for p, r in why.items() if p.within(pointer))
-                value = lookup(part.body, pointer)
-                yield NotImported(
-                    field=part.called(pointer),
-                    place=part.place(pointer),
-                    value=shown(_name(part.body, pointer), value),
-                    why=reason.why,
-                    severity=reason.severity or Loss.BEHAVIOUR,
+                yield part.not_imported(
+                    pointer,
+                    lookup(part.body, pointer),
+                    reason.why,
+                    reason.severity or Loss.BEHAVIOUR,
+                    name=_name(part.body, pointer),
                 )
 
     def _is_left(self, account: Account) -> bool:

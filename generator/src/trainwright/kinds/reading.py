@@ -14,6 +14,7 @@ from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.manifest import Manifest, ObjectBody
+from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import credentials
 
 
@@ -49,7 +50,7 @@ class Reason(NamedTuple):
     severity: Loss | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NotImported:
     """A value that is not imported into the job spec, with its field, position and reason.
 
@@ -92,6 +93,19 @@ class SourceObject(ObjectBody):
     called: Callable[[str], str] = str  # what people call it: the pointer itself, or an option
     beside: bool = False  # not part of the workload, but there for it
     left: tuple[NotImported, ...] = ()  # not imported from what it was taken out of
+
+    def not_imported(
+        self,
+        pointer: str,
+        value: Data,
+        why: str,
+        severity: Loss = Loss.BEHAVIOUR,
+        *,
+        name: str = "",
+    ) -> NotImported:
+        """Return a value of the object as not imported; `name` is its name, if not the last key."""
+        said = shown(name or Pointer(pointer).last, value)
+        return NotImported(self.called(pointer), self.place(pointer), said, why, severity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

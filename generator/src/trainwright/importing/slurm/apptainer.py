@@ -14,7 +14,7 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.importing.commandline import Line, parameter, parse
-from trainwright.kinds.reading import ImportingError, Loss, NotImported, shown
+from trainwright.kinds.reading import ImportingError, NotImported, shown
 
 _NAMES = frozenset({"apptainer", "singularity"})
 _SEVERAL = ("--bind,-B", "--env", "--mount")
@@ -87,9 +87,7 @@ def _left(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:
     """Yield the options that a pod does not get, and those that a spec expresses in another way."""
     for name, why in _WHY.items():
         for value in _texts(given, name):
-            yield NotImported(
-                field=name, place=place, value=shown(name, value), why=why, severity=Loss.BEHAVIOUR
-            )
+            yield NotImported(name, place, shown(name, value), why)
 
 
 def _texts(given: Mapping[str, Data], name: str) -> list[str]:

@@ -14,11 +14,7 @@ from trainwright.documents.validation.other_names import of_job
 from trainwright.importing.equivalence.containers import places
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import NodeAmounts
-from trainwright.importing.slurm.manifest import (
-    image_name,
-    is_mount,
-    is_of_the_image,
-)
+from trainwright.importing.slurm.manifest import image_name, is_mount, is_of_the_image
 from trainwright.importing.slurm.options import is_read
 from trainwright.importing.slurm.step import (
     Step,
@@ -57,54 +53,36 @@ def options(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]
         row = of_job(name.removeprefix("--"))
         why = row.why if row else "it decides how the run is watched or placed, not what runs"
         severity = Loss.BEHAVIOUR if name in _WHERE_AND_WHEN else Loss.COSMETIC
-        yield NotImported(
-            field=name, place=place, value=shown(name, value), why=why, severity=severity
-        )
+        yield NotImported(name, place, shown(name, value), why, severity)
     image = str(given.get("--container-image", ""))
     if image and not image_name(image):
-        yield NotImported(
-            field="--container-image",
-            place=place,
-            value=image,
-            why="a cluster cannot pull a file: push the image, and name it with --image",
-        )
+        why = "a cluster cannot pull a file: push the image, and name it with --image"
+        yield NotImported("--container-image", place, image, why)
     if "--time" in given and clock(str(given["--time"])) is None:
-        yield NotImported(
-            field="--time", place=place, value=str(given["--time"]), why="use maxDuration"
-        )
+        yield NotImported("--time", place, str(given["--time"]), "use maxDuration")
 
 
 def mounts(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:
     """Yield the mounts whose source is no folder of the nodes, such as a relative path."""
     for text in filter(None, str(given.get("--container-mounts", "")).split(",")):
         if not is_mount(text) and not _UNKNOWN.search(text):
-            yield NotImported(
-                field="--container-mounts",
-                place=place,
-                value=shown("", text),
-                why="it is not a folder of the nodes: write it under volumes",
-                severity=Loss.CANNOT_RUN,
-            )
+            why = "it is not a folder of the nodes: write it under volumes"
+            yield NotImported("--container-mounts", place, shown("", text), why, Loss.CANNOT_RUN)
 
 
 def commands(file: str, commands: Sequence[ShellCommand], step: Step) -> Iterator[NotImported]:
     """Yield what the script does apart from the step."""
     at = commands.index(step.command)
+    of_step = Location(file, step.command.line, step.command.column)
     for index, command in enumerate(commands):
         place = Location(file, command.line, command.column)
         if index != at:
             yield from _command(command, place, step, later=index > at)
     for command in step.inside:
-        place = Location(file, step.command.line, step.command.column)
-        yield from _command(command, place, step, later=False)
+        yield from _command(command, of_step, step, later=False)
     if step.command.block:
-        yield NotImported(
-            field=step.command.block,
-            place=Location(file, step.command.line, step.command.column),
-            value="",
-            why="the program starts where a condition of the script holds: here it always does",
-            severity=Loss.BEHAVIOUR,
-        )
+        why = "the program starts where a condition of the script holds: here it always does"
+        yield NotImported(step.command.block, of_step, "", why)
 
 
 def _command(
@@ -134,7 +112,7 @@ def _command(
     elif later:
         severity = Loss.BEHAVIOUR
     value = shown("", " ".join(command.words[1:]))
-    yield NotImported(field=name, place=place, value=value, why=why, severity=severity)
+    yield NotImported(name, place, value, why, severity)
 
 
 def _written(command: ShellCommand, step: Step) -> str:
@@ -151,9 +129,7 @@ def variables(step: Step, place: Location) -> Iterator[NotImported]:
             why, severity = _BROUGHT, Loss.BEHAVIOUR
         elif not places(name):
             continue
-        yield NotImported(
-            field=name, place=place, value=shown(name, value), why=why, severity=severity
-        )
+        yield NotImported(name, place, shown(name, value), why, severity)
 
 
 _UNKNOWN = re.compile(r"\$(?!\(JOB_COMPLETION_INDEX\))(?:\{|\(|\w)|`")
@@ -163,13 +139,8 @@ _NAMES = re.compile(r"\$\{?(\w+)")
 def unknown_options(place: Location, texts: Sequence[str]) -> Iterator[NotImported]:
     """Yield the variables of the script in place of options of srun."""
     for text in texts:
-        yield NotImported(
-            field=shown("", text),
-            place=place,
-            value="",
-            why="only the running script knows which options of srun it stands for",
-            severity=Loss.BEHAVIOUR,
-        )
+        why = "only the running script knows which options of srun it stands for"
+        yield NotImported(shown("", text), place, "", why)
 
 
 def unknown(place: Location, texts: Sequence[str]) -> Iterator[NotImported]:
@@ -177,39 +148,26 @@ def unknown(place: Location, texts: Sequence[str]) -> Iterator[NotImported]:
         if _UNKNOWN.search(text):
             name = _NAMES.search(text)
             with_option = f", or import it with --set {name[1]}=…" if name else ""
-            yield NotImported(
-                field=shown("", text),
-                place=place,
-                value="",
-                why=f"only the running script knows it: write its value{with_option}",
-                severity=Loss.CANNOT_RUN,
-            )
+            why = f"only the running script knows it: write its value{with_option}"
+            yield NotImported(shown("", text), place, "", why, Loss.CANNOT_RUN)
+
+
+_WITH_A_RANK = "with a rank each: write the Python program that it starts, with launcher: torchrun"
 
 
 def launched_otherwise(step: Step, amounts: NodeAmounts, place: Location) -> Iterator[NotImported]:
     """Yield srun's tasks that are not processes of the run, and nodes that start nothing."""
     name = PurePosixPath(step.words[0]).name
     if amounts.tasks > 1 and (is_launcher(step.words) or not PYTHON.fullmatch(step.words[0])):
-        of_launcher = is_launcher(step.words)
-        yield NotImported(
-            field="--ntasks-per-node",
-            place=place,
-            value=str(amounts.tasks),
-            why=f"srun starts {name} {amounts.tasks} times per node, and each starts processes for "
-            "all GPUs: one per node is imported"
-            if of_launcher
-            else f"srun starts {name} {amounts.tasks} times per node, with a rank each: write the "
-            "Python program that it starts, with launcher: torchrun",
-            severity=Loss.BEHAVIOUR if of_launcher else Loss.CANNOT_RUN,
-        )
+        why, severity = _WITH_A_RANK, Loss.CANNOT_RUN
+        if is_launcher(step.words):
+            why = "and each starts processes for all GPUs: one per node is imported"
+            severity = Loss.BEHAVIOUR
+        why = f"srun starts {name} {amounts.tasks} times per node, {why}"
+        yield NotImported("--ntasks-per-node", place, str(amounts.tasks), why, severity)
     if not step.is_of_srun and amounts.nodes == 1 and str(step.given.get("--nodes", 1)) != "1":
-        yield NotImported(
-            field="--nodes",
-            place=place,
-            value=str(step.given["--nodes"]),
-            why="no srun starts the program on the other nodes, so that it trains on one",
-            severity=Loss.BEHAVIOUR,
-        )
+        why = "no srun starts the program on the other nodes, so that it trains on one"
+        yield NotImported("--nodes", place, str(step.given["--nodes"]), why)
 
 
 _MOST_PROCESSES = 16  # of a node, that have a GPU each
@@ -233,14 +191,8 @@ def gpus_of_launcher(
     fewest = 1 if "--exclusive" in given else 2
     if amounts.gpus or on_cpu or not fewest <= number <= _MOST_PROCESSES:
         return amounts, ()
-    assumed = NotImported(
-        field="--gres",
-        place=place,
-        value="",
-        why=f"no option has the GPUs of a node: {number} are requested, one for each process",
-        severity=Loss.BEHAVIOUR,
-    )
-    return replace(amounts, gpus=number), (assumed,)
+    why = f"no option has the GPUs of a node: {number} are requested, one for each process"
+    return replace(amounts, gpus=number), (NotImported("--gres", place, "", why),)
 
 
 def started_elsewhere(
@@ -250,14 +202,11 @@ def started_elsewhere(
     has_folder = given.get("--container-image") or given.get("--container-workdir")
     relative = [word for word in step.words if _RELATIVE.fullmatch(word)]
     if relative and not has_folder:
-        yield NotImported(
-            field=relative[0],
-            place=place,
-            value="",
-            why="Slurm has it below the folder that sbatch is called in, the run below the "
-            "image's: workingDir names another",
-            severity=Loss.COSMETIC,
+        why = (
+            "Slurm has it below the folder that sbatch is called in, the run below the image's: "
+            "workingDir names another"
         )
+        yield NotImported(relative[0], place, "", why, Loss.COSMETIC)
 
 
 _RELATIVE = re.compile(r"(?![-/$])(?:[\w.-]+/)*[\w.-]+\.(?:py|sh|ya?ml|json|toml|bin)")
@@ -265,13 +214,7 @@ _RELATIVE = re.compile(r"(?![-/$])(?:[\w.-]+/)*[\w.-]+\.(?:py|sh|ya?ml|json|toml
 
 def ran_by(runner: str, place: Location) -> Iterator[NotImported]:
     if runner:
-        yield NotImported(
-            field=runner,
-            place=place,
-            value="",
-            why=_BROUGHT,
-            severity=Loss.BEHAVIOUR,
-        )
+        yield NotImported(runner, place, "", _BROUGHT)
 
 
 def not_for_pods(
@@ -288,4 +231,4 @@ def not_for_pods(
     if name in BY_SSH and amounts.nodes > 1:
         why = "it starts the other nodes by ssh or Slurm, which pods do not have: start torchrun"
     if why:
-        yield NotImported(field=name, place=place, value="", why=why, severity=Loss.CANNOT_RUN)
+        yield NotImported(name, place, "", why, Loss.CANNOT_RUN)

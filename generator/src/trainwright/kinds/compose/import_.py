@@ -69,15 +69,8 @@ def _with_defaults(part: SourceObject) -> tuple[SourceObject, list[NotImported]]
         if replaced == value or ("environment" in pointer.parts and _is_empty(replaced)):
             continue
         body = with_value(body, pointer, replaced)
-        taken.append(
-            NotImported(
-                field=part.called(pointer),
-                place=part.place(pointer),
-                value=shown(pointer.last, value),
-                why="its default is taken; --set NAME=VALUE gives the variable another value",
-                severity=Loss.COSMETIC,
-            )
-        )
+        why = "its default is taken; --set NAME=VALUE gives the variable another value"
+        taken.append(part.not_imported(pointer, value, why, Loss.COSMETIC))
     return replace(part, body=body), taken
 
 
@@ -96,16 +89,11 @@ def _with_claims(part: SourceObject) -> tuple[SourceObject, list[NotImported]]:
             continue
         text = str(lookup(part.body, pointer))
         body = with_value(body, pointer, f"{claims[source]}{text.removeprefix(source)}")
-        renamed.append(
-            NotImported(
-                field=part.called(pointer),
-                place=part.place(pointer),
-                value=shown("", text),
-                why=f"a cluster takes no such name: it is the claim {claims[source]} here, which "
-                "has to be there with what the volume holds",
-                severity=Loss.BEHAVIOUR,
-            )
+        why = (
+            f"a cluster takes no such name: it is the claim {claims[source]} here, which has to be "
+            "there with what the volume holds"
         )
+        renamed.append(part.not_imported(pointer, text, why))
     return replace(part, body=body), renamed
 
 
@@ -169,14 +157,13 @@ def _published(
     for role in roles:
         for at, port in enumerate(sequence(mapping(written[role]).get("ports"))):
             pointer = Pointer.of("services", role, "ports", at)
-            yield NotImported(
-                field=pointer,
-                place=part.place(pointer),
-                value=shown("", port),
-                why="a role is found by the containers of its run, and by nothing else: publish "
-                "the port by a container of your own",
-                severity=Loss.BEHAVIOUR,
-            )
+            yield part.not_imported(pointer, port, _NO_CALLERS)
+
+
+_NO_CALLERS = (
+    "a role is found by the containers of its run, and by nothing else: publish the port by a "
+    "container of your own"
+)
 
 
 def _refuse_others(part: SourceObject, name: str, waits: Mapping[str, Mapping[str, str]]) -> None:

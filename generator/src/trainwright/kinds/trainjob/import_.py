@@ -9,15 +9,7 @@ from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.indexed_import import OF_GROUPS, check_groups
-from trainwright.kinds.reading import (
-    ImportingError,
-    Loss,
-    NotImported,
-    Read,
-    Reader,
-    Reason,
-    SourceObject,
-)
+from trainwright.kinds.reading import ImportingError, Loss, Read, Reader, Reason, SourceObject
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.layers import STEP, TRAINER, step_of
 
@@ -41,18 +33,15 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
             check_groups(other, _GROUPS, f"its {kind} {name}", job_set)
             return Read(parts=(part, other), reasons=tuple(_ignored(f"{kind} {name}", job_set)))
     _refuse_patched_roles(part)
-    upstream = name == _UPSTREAM
-    unknown = NotImported(
-        field=part.called("/spec/runtimeRef/name"),
-        place=part.place("/spec/runtimeRef/name"),
-        value=name,
-        why=f"this {kind} is not among the files: taken for what the operator ships, which adds "
-        "torch's variables alone"
-        if upstream
-        else f"this {kind} is not among the files: what it adds to the pods is not known, and not "
-        f"carried. Add it: kubectl get {kind.lower()} {name} -o yaml",
-        severity=Loss.COSMETIC if upstream else Loss.CANNOT_RUN,
+    severity = Loss.COSMETIC if name == _UPSTREAM else Loss.CANNOT_RUN
+    why = (
+        "taken for what the operator ships, which adds torch's variables alone"
+        if name == _UPSTREAM
+        else "what it adds to the pods is not known, and not carried. Add it: kubectl get "
+        f"{kind.lower()} {name} -o yaml"
     )
+    why = f"this {kind} is not among the files: {why}"
+    unknown = part.not_imported("/spec/runtimeRef/name", name, why, severity)
     return Read(parts=(part,), left=(unknown,), assumed=(bare(kind, name),))
 
 
