@@ -5,20 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from trainwright.datatypes.environment import GitOps, Repository
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import listed
 from trainwright.files import git
-from trainwright.files.tree import Folder
 from trainwright.gitops.wiring.wiring import ENGINES, Site
-from trainwright.render.build import BuildOptions
-from trainwright.runs.workspace import Workspace
-from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.setup.doctor.diagnosis import Diagnosis, Examined, ok, warning
 from trainwright.setup.init.repository import address
 
-_ABOUT = "branch"
 _LOCAL, _REMOTE = "refs/heads/", "refs/remotes/origin/"
 _EVERY = f"+{_LOCAL}*:{_REMOTE}*"  # the refspec of a clone that has all branches
 _USUAL = frozenset({"main", "master"})  # default branches: a repository has one of them
@@ -63,19 +58,16 @@ def _short(reference: str) -> str:
     return reference.removeprefix(_LOCAL).removeprefix(_REMOTE)
 
 
-def followed(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
+def followed(examined: Examined) -> Iterator[Diagnosis]:
     """Check that each branch an engine follows exists and is the one pull requests go into."""
-    environments = Workspace(Folder(root)).environments.values()
+    environments = examined.workspace.environments.values()
     sites = [Site(environment=each) for each in environments if _follows(each.gitops)]
-    diagnoses = list(_of_sites(sites, Branches.of(git.find(root)[0]))) if sites else []
-    message = "no engine follows one of this repository"
-    yield from diagnoses or [Diagnosis(about=_ABOUT, state=State.OK, message=message)]
-
-
-def _of_sites(sites: Iterable[Site], branches: Branches) -> Iterator[Diagnosis]:
-    for site in sites:
-        if _is_here(site.gitops.repository, branches):
-            yield _of_site(site, branches)
+    if sites:
+        branches = Branches.of(git.find(examined.root)[0])
+        sites = [site for site in sites if _is_here(site.gitops.repository, branches)]
+        yield from (_of_site(site, branches) for site in sites)
+    if not sites:
+        yield ok("no engine follows one of this repository")
 
 
 def _follows(gitops: GitOps) -> bool:
@@ -100,28 +92,21 @@ def _place(url: str) -> str:
 def _of_site(site: Site, branches: Branches) -> Diagnosis:
     engine, revision = ENGINES[site.gitops.engine], site.gitops.repository.revision
     message, default = f"{site.environment.name}: {engine} follows {revision}", branches.default
+    place = site.environment.place
     if branches.lacks({revision}):
         usual = default or min(branches.names & _USUAL or branches.names)
-        return _astray(
-            site,
+        return warning(
             f"{message}, which is not a branch here: there is {listed(sorted(branches.names))}",
             "The engine finds no commit, and applies nothing.",
             f"{_setting(usual)}; or make the branch that it follows.",
+            place,
         )
     if {revision, default} == _USUAL:
         message += f", and pull requests go into {default}"
-        return _astray(site, message, "What is merged is not applied.", f"{_setting(default)}.")
-    return Diagnosis(about=_ABOUT, state=State.OK, message=message)
+        return warning(message, "What is merged is not applied.", f"{_setting(default)}.", place)
+    return ok(message)
 
 
 def _setting(branch: str) -> str:
     wired = "`trainwright gitops wire --out wiring`"
     return f"Set `gitops.repository.revision: {branch}` in environment.yaml, and run {wired}"
-
-
-def _astray(site: Site, message: str, effect: str, remedy: str) -> Diagnosis:
-    place = site.environment.place
-    return Diagnosis(
-        about=_ABOUT, state=State.WARNING, place=place, message=message, effect=effect,
-        remedy=remedy,
-    )  # fmt: skip

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
-from trainwright.files.tree import Folder
 from trainwright.gitops.wiring import WIRINGS, argocd
 from trainwright.gitops.wiring.wiring import ENGINES, Site
 from trainwright.kinds import TARGETS
-from trainwright.render.build import BuildOptions
 from trainwright.runs.record import Record
-from trainwright.runs.workspace import Workspace
-from trainwright.setup.doctor.diagnosis import Diagnosis, State
-
-_ABOUT = "engine"
+from trainwright.setup.doctor.diagnosis import Diagnosis, Examined, error, ok, skipped, warning
 
 
-def engines(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
-    workspace = Workspace(Folder(root))
+def engines(examined: Examined) -> Iterator[Diagnosis]:
+    workspace = examined.workspace
     wired = {
         name: Site(environment=environment)
         for name, environment in workspace.environments.items()
         if environment.gitops.engine in ENGINES
     }
     if not wired:
-        yield Diagnosis(about=_ABOUT, state=State.SKIPPED, message="none applies an environment")
+        yield skipped("none applies an environment")
     for name, site in wired.items():
         yield _version(name, site)
         records = workspace.folder(name).records.items()
@@ -38,18 +32,11 @@ def _version(name: str, site: Site) -> Diagnosis:
     gitops = site.gitops
     engine, wiring = ENGINES[gitops.engine], WIRINGS[gitops.engine, gitops.mode]
     for problem in site.too_old(wiring.requires(site)):
-        return Diagnosis(
-            about=_ABOUT,
-            state=State.ERROR,
-            place=site.environment.place,
-            message=f"{name}: {problem.message}",
-            effect="The engine leaves it out, or refuses the object.",
-            remedy=problem.remedy,
-        )
+        effect = "The engine leaves it out, or refuses the object."
+        return error(f"{name}: {problem.message}", effect, problem.remedy, site.environment.place)
     needed = max(wiring.requires(site), key=lambda it: tuple(map(int, it.version.split("."))))
     has = f"has {engine} {gitops.version}, and " if gitops.version else ""
-    message = f"{name} {has}needs {engine} {needed.version} or later"
-    return Diagnosis(about=_ABOUT, state=State.OK, message=message)
+    return ok(f"{name} {has}needs {engine} {needed.version} or later")
 
 
 def _is_of_another(record: Record, site: Site) -> bool:
@@ -61,17 +48,12 @@ def _earlier(name: str, site: Site, records: Mapping[str, Record]) -> Diagnosis:
     runs = "1 run was" if len(records) == 1 else f"{len(records)} runs were"
     message = f"{name}: {runs} rendered for another engine"
     if site.gitops.engine != "argocd":
-        message += "; Flux takes them over when it applies them"
-        return Diagnosis(about=_ABOUT, state=State.OK, message=message)
-    return Diagnosis(
-        about=_ABOUT,
-        state=State.WARNING,
-        place=site.environment.place,
-        message=message,
-        effect="Nothing deletes them. But Argo CD takes none for its own, and no longer lists one "
-        "that has left git.",
-        remedy=_adoption(site, records),
+        return ok(f"{message}; Flux takes them over when it applies them")
+    effect = (
+        "Nothing deletes them. But Argo CD takes none for its own, and no longer lists one that "
+        "has left git."
     )
+    return warning(message, effect, _adoption(site, records), site.environment.place)
 
 
 def _adoption(site: Site, records: Mapping[str, Record]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor import branches
 from trainwright.setup.doctor.charts import chart_sources
-from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.setup.doctor.diagnosis import Diagnosis, Examined, State
 from trainwright.setup.doctor.engines import engines
 from trainwright.setup.doctor.kueue import compared_kueue, kueue
 from trainwright.setup.doctor.machine import cluster, git_command, helm_engine, python
@@ -18,7 +19,7 @@ from trainwright.setup.doctor.sources import compared_sources, sources
 from trainwright.setup.doctor.wiring import wiring
 from trainwright.setup.doctor.workflows import workflows
 
-CHECKS: dict[str, Callable[[Path, BuildOptions], Iterator[Diagnosis]]] = {
+CHECKS: dict[str, Callable[[Examined], Iterator[Diagnosis]]] = {
     "python": python,
     "git": git_command,
     "helm": helm_engine,
@@ -40,10 +41,13 @@ LIVE = {"kueue": compared_kueue, "sources": compared_sources}
 
 def examine(root: Path, options: BuildOptions, *, live: bool = False) -> tuple[Diagnosis, ...]:
     """Return what every check finds; one that cannot be made is an error, and stops no other."""
+    examined = Examined(root, options)
     diagnoses: list[Diagnosis] = []
-    for about, check in {**CHECKS, **(LIVE if live else {})}.items():
+    for name, check in {**CHECKS, **(LIVE if live else {})}.items():
+        found: list[Diagnosis] = []
         try:
-            diagnoses += check(root, options)
+            found += check(examined)
         except TrainwrightError as error:
-            diagnoses.append(Diagnosis(about=about, state=State.ERROR, message=str(error)))
+            found.append(Diagnosis(State.ERROR, str(error)))
+        diagnoses += (replace(one, about=one.about or name) for one in found)
     return tuple(diagnoses)

@@ -15,7 +15,7 @@ from trainwright.datatypes.listing import listed, plural
 from trainwright.files import git
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE
-from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.setup.doctor.diagnosis import Diagnosis, error, warning
 from trainwright.specs.image_lock import LOCK
 from trainwright.specs.ledger import LEDGER_FILE
 
@@ -66,23 +66,23 @@ def diagnoses(root: Path, repository: git.Repository) -> Iterator[Diagnosis]:
         around = {folder for path in paths for folder in _around(inside / path) if folder in lines}
         folders = {_of_folder(folder, inside) for folder in around}
         patterns = [*sorted(folders, key=len), *sorted({needed[path] for path in paths})]
-        yield Diagnosis(
-            about="ignored", state=State.ERROR,
-            message=f"git ignores {listed(paths, 1)} by the pattern {line.pattern}",
-            effect="Nothing is applied without rendered files; without records and ledgers it is "
-            "not known what has run, which trains again.",
-            remedy=_remedy(line, patterns, repository.folder, root / ENVIRONMENTS),
-            place=Location(_within(root, line.file), line.number),
-        )  # fmt: skip
+        yield error(
+            f"git ignores {listed(paths, 1)} by the pattern {line.pattern}",
+            "Nothing is applied without rendered files; without records and ledgers it is not "
+            "known what has run, which trains again.",
+            _remedy(line, patterns, repository.folder, root / ENVIRONMENTS),
+            Location(_within(root, line.file), line.number),
+            about="ignored",
+        )
     if refused:
         first, reason = next(iter(refused.items()))
         others = f" and in {plural(len(refused) - 1, 'other folder')}" if len(refused) > 1 else ""
-        yield Diagnosis(
-            about="ignored", state=State.WARNING,
-            message=f"git cannot tell whether it ignores what is in {first}{others}: {reason}",
-            effect="What git does not hold is not applied.",
-            remedy="Make it a folder of this repository.",
-        )  # fmt: skip
+        yield warning(
+            f"git cannot tell whether it ignores what is in {first}{others}: {reason}",
+            "What git does not hold is not applied.",
+            "Make it a folder of this repository.",
+            about="ignored",
+        )
 
 
 def _needed(root: Path) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from trainwright.cluster import kueue_configuration as configuration
 from trainwright.cluster.client import Access, Cluster
@@ -13,63 +12,47 @@ from trainwright.datatypes.environment import Environment, Kueue
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import inline
-from trainwright.files.tree import Folder
-from trainwright.render.build import BuildOptions
 from trainwright.rules.kueue import INTEGRATIONS, unmanaged
 from trainwright.rules.waiting import Patience, clock, patience
 from trainwright.runs.workspace import Workspace
-from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.setup.doctor.diagnosis import Diagnosis, Examined, ok, skipped, warning
 from trainwright.specs.upstream import numbers, table
 
-_ABOUT = "kueue"
+_NONE = ok("no environment has queues of Kueue")
 
 
-def kueue(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
-    """Which environments could be compared with their clusters."""
-    names = ", ".join(environment.name for environment in _queueing(Workspace(Folder(root))))
-    if not names:
-        yield _none()
-        return
-    message = f"{names}: not compared with its cluster: `doctor --live`"
-    yield Diagnosis(about=_ABOUT, state=State.SKIPPED, message=message)
+def kueue(examined: Examined) -> Iterator[Diagnosis]:
+    """Yield which environments could be compared with their clusters."""
+    names = ", ".join(environment.name for environment in _queueing(examined))
+    not_compared = skipped(f"{names}: not compared with its cluster: `doctor --live`")
+    yield not_compared if names else _NONE
 
 
-def compared_kueue(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
+def compared_kueue(examined: Examined) -> Iterator[Diagnosis]:
     """Compare each environment with its cluster; one that cannot be read hides no other."""
-    workspace = Workspace(Folder(root))
-    environments = _queueing(workspace)
+    environments = _queueing(examined)
     if not environments:
-        yield _none()
+        yield _NONE
     for environment in environments:
         try:
-            yield from _compared(workspace, environment)
+            yield from _compared(examined.workspace, environment)
         except ClusterError as error:
             yield _unread(environment, error)
 
 
-def _queueing(workspace: Workspace) -> list[Environment]:
-    return [
-        environment
-        for environment in workspace.environments.values()
-        if environment.queueing == "kueue"
-    ]
-
-
-def _none() -> Diagnosis:
-    message = "no environment has queues of Kueue"
-    return Diagnosis(about=_ABOUT, state=State.OK, message=message)
+def _queueing(examined: Examined) -> list[Environment]:
+    environments = examined.workspace.environments.values()
+    return [environment for environment in environments if environment.queueing == "kueue"]
 
 
 def _unread(environment: Environment, error: ClusterError) -> Diagnosis:
-    return Diagnosis(
-        about=_ABOUT,
-        state=State.WARNING,
-        place=environment.place,
-        message=f"{environment.name}: not compared: {error}",
-        effect="Rules about queues go by what environment.yaml says.",
-        remedy="Name the cluster with KUBECONFIG or kubernetes.context, and bind the role that "
+    return warning(
+        f"{environment.name}: not compared: {error}",
+        "Rules about queues go by what environment.yaml says.",
+        "Name the cluster with KUBECONFIG or kubernetes.context, and bind the role that "
         f"`trainwright status --print-rbac {configuration.ROLE}` prints in "
         f"{configuration.NAMESPACE}.",
+        environment.place,
     )
 
 
@@ -82,7 +65,7 @@ def _compared(workspace: Workspace, environment: Environment) -> Iterator[Diagno
         has = f"Kueue {live.version}, as environment.yaml has it"
         if not live.version:
             has = f"Kueue's image {image} names no version; the rest is as environment.yaml has it"
-        yield Diagnosis(about=_ABOUT, state=State.OK, message=f"{environment.name}: {has}")
+        yield ok(f"{environment.name}: {has}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +83,11 @@ def _diagnosis(
 ) -> Diagnosis:
     document = workspace.loaded(environment.name).document
     assert document is not None, "the environment was read from it"
-    return Diagnosis(
-        about=_ABOUT,
-        state=State.WARNING,
-        place=document.key_place(Pointer.of("kueue", difference.key)),
-        message=f"{environment.name}: {difference.message}",
-        effect=difference.effect,
-        remedy=f"Write `{difference.line}` below `kueue`.",
+    return warning(
+        f"{environment.name}: {difference.message}",
+        difference.effect,
+        f"Write `{difference.line}` below `kueue`.",
+        document.key_place(Pointer.of("kueue", difference.key)),
     )
 
 

@@ -11,65 +11,52 @@ from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED
 from trainwright.datatypes.listing import plural
 from trainwright.files import git
 from trainwright.render import build as plan
-from trainwright.render.build import BuildOptions
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE
 from trainwright.setup.doctor import ignored
-from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.setup.doctor.diagnosis import Diagnosis, Examined, error, ok, skipped, warning
 from trainwright.specs.ledger import LEDGER_FILE
 
 HOOKS = ".pre-commit-config.yaml"
 
 
-def environments(root: Path, options: BuildOptions) -> Iterator[Diagnosis]:
-    made = plan.build(root, (), options)
+def environments(examined: Examined) -> Iterator[Diagnosis]:
+    made = plan.build(examined.root, (), examined.options)
     errors = sum(finding.severity is Severity.ERROR for finding in made.findings)
     jobs, names = len(made.jobs), ", ".join(e.name for e in made.environments)
     if errors:
-        yield Diagnosis(
-            about="environments", state=State.ERROR, message=f"{plural(errors, 'error')} in specs",
-            effect="Nothing is rendered.",
-            remedy="Run `trainwright check`, which shows each at its line.",
-        )  # fmt: skip
+        remedy = "Run `trainwright check`, which shows each at its line."
+        yield error(f"{plural(errors, 'error')} in specs", "Nothing is rendered.", remedy)
         return
     if not names:
-        yield Diagnosis(
-            about="environments", state=State.ERROR, message=f"no environment in {ENVIRONMENTS}/",
-            remedy=f"Write {ENVIRONMENTS}/<env>/environment.yaml, or let `trainwright init` do it.",
-        )  # fmt: skip
+        remedy = f"Write {ENVIRONMENTS}/<env>/environment.yaml, or let `trainwright init` do it."
+        yield error(f"no environment in {ENVIRONMENTS}/", "", remedy)
         return
-    yield Diagnosis(
-        about="environments", state=State.OK, message=f"{names}, with {plural(jobs, 'job')}"
-    )
+    yield ok(f"{names}, with {plural(jobs, 'job')}")
     stale = sum(len(c.written) + len(c.removed) for e in made.environments if (c := e.changes))
     if stale:
-        yield Diagnosis(
-            about="rendered", state=State.ERROR,
-            message=f"{plural(stale, 'file')} not as the specs render",
-            effect="What is applied differs from the specs.",
-            remedy="Run `trainwright render` and commit the result.",
-        )  # fmt: skip
+        yield error(
+            f"{plural(stale, 'file')} not as the specs render",
+            "What is applied differs from the specs.",
+            "Run `trainwright render` and commit the result.",
+            about="rendered",
+        )
     else:
-        yield Diagnosis(about="rendered", state=State.OK, message="as the specs render")
+        yield ok("as the specs render", about="rendered")
 
 
-def clone(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
-    repository, _ = git.find(root)
+def clone(examined: Examined) -> Iterator[Diagnosis]:
+    repository, _ = git.find(examined.root)
     if repository.line("rev-parse", "--is-shallow-repository") == "true":
-        yield Diagnosis(
-            about="clone", state=State.WARNING, message="shallow: a part of the history only",
-            effect="plan may not find the commit that a branch goes into.",
-            remedy="Run `git fetch --unshallow`; in actions/checkout set `fetch-depth: 0`.",
-        )  # fmt: skip
+        yield warning(
+            "shallow: a part of the history only",
+            "plan may not find the commit that a branch goes into.",
+            "Run `git fetch --unshallow`; in actions/checkout set `fetch-depth: 0`.",
+        )
     else:
-        yield Diagnosis(about="clone", state=State.OK, message="with all of its history")
-    yield from ignored.diagnoses(root, repository)
-    yield from _attributes(root)
-
-
-def _index_files(root: Path) -> list[str]:
-    paths = sorted((root / ENVIRONMENTS).glob(f"*/{RENDERED}/{KUSTOMIZATION_FILE}"))
-    return [path.relative_to(root).as_posix() for path in paths]
+        yield ok("with all of its history")
+    yield from ignored.diagnoses(examined.root, repository)
+    yield from _attributes(examined.root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +100,16 @@ _ATTRIBUTES = (
 
 
 def _attributes(root: Path) -> Iterator[Diagnosis]:
-    files = _index_files(root)
-    if not files:
+    lists = sorted((root / ENVIRONMENTS).glob(f"*/{_LIST}"))
+    if not lists:
         return
-    folder = files[0].removesuffix(_LIST)
+    folder = lists[0].relative_to(root).as_posix().removesuffix(_LIST)
     wrong = [each for each in _ATTRIBUTES if not _has(root, folder, each)]
     for each in wrong:
-        yield Diagnosis(
-            about="attributes", state=State.WARNING, message=each.message, effect=each.effect,
-            remedy=f"Write `{ENVIRONMENTS}/*/{each.pattern} {each.written}` into .gitattributes.",
-        )  # fmt: skip
+        remedy = f"Write `{ENVIRONMENTS}/*/{each.pattern} {each.written}` into .gitattributes."
+        yield warning(each.message, each.effect, remedy, about="attributes")
     if not wrong:
-        message = "rendered files are marked, and lists merge by line"
-        yield Diagnosis(about="attributes", state=State.OK, message=message)
+        yield ok("rendered files are marked, and lists merge by line", about="attributes")
 
 
 def _has(root: Path, folder: str, attribute: _Attribute) -> bool:
@@ -136,19 +120,17 @@ def _has(root: Path, folder: str, attribute: _Attribute) -> bool:
     return value in attribute.wanted or (attribute.name == "eol" and text == "unset")
 
 
-def hooks(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
-    repository, _ = git.around(root)
+def hooks(examined: Examined) -> Iterator[Diagnosis]:
+    repository, _ = git.around(examined.root)
     hook = repository.folder / repository.line("rev-parse", "--git-path", "hooks/pre-commit")
     config = repository.folder / HOOKS
     if not config.is_file():
-        yield Diagnosis(
-            about="hooks", state=State.SKIPPED, message=f"no {HOOKS}: commits are not checked first"
-        )
+        yield skipped(f"no {HOOKS}: commits are not checked first")
     elif not hook.exists():
-        yield Diagnosis(
-            about="hooks", state=State.WARNING, message=f"{HOOKS} is there, its hook is not",
-            effect="Mistakes show in the pull request instead of at the commit.",
-            remedy="Run `pip install pre-commit && pre-commit install`.",
-        )  # fmt: skip
+        yield warning(
+            f"{HOOKS} is there, its hook is not",
+            "Mistakes show in the pull request instead of at the commit.",
+            "Run `pip install pre-commit && pre-commit install`.",
+        )
     else:
-        yield Diagnosis(about="hooks", state=State.OK, message="installed")
+        yield ok("installed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trainwright.cluster.client import Access, Cluster, Resource
@@ -16,37 +16,26 @@ from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.manifest import Manifest
 from trainwright.documents.yamlio import Document
-from trainwright.files.tree import Folder
 from trainwright.gitops.wiring import argocd, fluxcd
 from trainwright.importing import engine_sources, letting_go
 from trainwright.importing.engine_sources import EngineSource
 from trainwright.importing.letting_go import Holder
 from trainwright.kinds.reading import SourceObject
 from trainwright.manifests import reading
-from trainwright.render.build import BuildOptions
 from trainwright.runs.adopted import Adopted
 from trainwright.runs.workspace import Workspace
-from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.setup.doctor.diagnosis import Diagnosis, Examined, ok, warning
 
-_ABOUT = "sources"
 _EFFECT = (
     "Taken out of one source, it is deleted although the other one has it; and an edit of either "
     "is undone by the other."
 )
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 # Where an engine's objects are by default, and how the API names them.
-_ENGINES: tuple[tuple[GroupKind, str, Resource], ...] = (
-    (
-        APPLICATION,
-        argocd.NAMESPACE,
-        Resource(api_version="argoproj.io/v1alpha1", plural="applications"),
-    ),
-    (
-        KUSTOMIZATION,
-        fluxcd.NAMESPACE,
-        Resource(api_version="kustomize.toolkit.fluxcd.io/v1", plural="kustomizations"),
-    ),
-)
+_ENGINES: Mapping[GroupKind, tuple[str, str, str]] = {
+    APPLICATION: (argocd.NAMESPACE, "argoproj.io/v1alpha1", "applications"),
+    KUSTOMIZATION: (fluxcd.NAMESPACE, "kustomize.toolkit.fluxcd.io/v1", "kustomizations"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +50,20 @@ class _Run:
         return self.adopted.manifest
 
 
-def sources(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
+def sources(examined: Examined) -> Iterator[Diagnosis]:
     """Yield a diagnosis for adopted objects that are also in other files of the repository."""
-    workspace = Workspace(Folder(root))
+    workspace = examined.workspace
     runs = [run for name in workspace.environments for run in _runs(workspace, name)]
-    diagnoses = list(_in_files(root, runs)) if runs else []
+    diagnoses = list(_in_files(examined.root, runs)) if runs else []
     yield from diagnoses
     if not diagnoses:
-        message = "nothing adopted is in another file" if runs else "nothing was adopted"
-        yield Diagnosis(about=_ABOUT, state=State.OK, message=message)
+        yield ok("nothing adopted is in another file" if runs else "nothing was adopted")
 
 
-def compared_sources(root: Path, options: BuildOptions) -> Iterator[Diagnosis]:
-    """The same, and which are still in the inventory of an engine's former source."""
-    yield from sources(root, options)
-    workspace = Workspace(Folder(root))
+def compared_sources(examined: Examined) -> Iterator[Diagnosis]:
+    """Yield the same, and which are still in the inventory of an engine's former source."""
+    yield from sources(examined)
+    workspace = examined.workspace
     for name, environment in workspace.environments.items():
         runs = list(_runs(workspace, name))
         if runs:
@@ -83,7 +71,7 @@ def compared_sources(root: Path, options: BuildOptions) -> Iterator[Diagnosis]:
 
 
 def _runs(workspace: Workspace, environment: str) -> Iterator[_Run]:
-    """The adopted runs that go on."""
+    """Yield the adopted runs that go on."""
     over = workspace.ledger(environment).runs
     for file in workspace.survey.jobs.get(environment, ()):
         adopted = workspace.adopted(file)
@@ -98,7 +86,7 @@ def _runs(workspace: Workspace, environment: str) -> Iterator[_Run]:
 
 def _in_files(root: Path, runs: Sequence[_Run]) -> Iterator[Diagnosis]:
     words = [run.manifest.name.encode() for run in runs]
-    words += [kind.kind.encode() for kind, *_ in _ENGINES]
+    words += [kind.kind.encode() for kind in _ENGINES]
     parts = [part for entry in _entries(root) for part in _parts(root, entry, words)]
     engines = engine_sources.found(parts)
     for run in runs:
@@ -148,14 +136,11 @@ def _twice(run: _Run, part: SourceObject, source: EngineSource | None) -> Diagno
     there = part.place("").file
     holder = source.holder if source else Holder("kubectl")
     by = f", which {source.title} applies" if source else ""
-    return Diagnosis(
-        about=_ABOUT,
-        state=State.WARNING,
-        place=part.place(""),
-        message=f"{run.manifest.title} of {run.file} has two sources: {run.adopted.path}, and "
-        f"{there}{by}",
-        effect=_EFFECT,
-        remedy=_remedy(holder, [run.manifest]),
+    return warning(
+        f"{run.manifest.title} of {run.file} has two sources: {run.adopted.path}, and {there}{by}",
+        _EFFECT,
+        _remedy(holder, [run.manifest]),
+        part.place(""),
     )
 
 
@@ -166,14 +151,12 @@ def _compared(environment: Environment, runs: Sequence[_Run]) -> Iterator[Diagno
     try:
         engines = list(_engines(environment))
     except ClusterError as error:
-        yield Diagnosis(
-            about=_ABOUT,
-            state=State.WARNING,
-            place=environment.place,
-            message=f"{environment.name}: the inventories of engines were not read: {error}",
-            effect="Who else applies what was adopted is not known.",
-            remedy="Name the cluster with KUBECONFIG or kubernetes.context, and bind the role that "
+        yield warning(
+            f"{environment.name}: the inventories of engines were not read: {error}",
+            "Who else applies what was adopted is not known.",
+            "Name the cluster with KUBECONFIG or kubernetes.context, and bind the role that "
             "`trainwright status --print-rbac doctor` prints where the engine is.",
+            environment.place,
         )
         return
     others = [engine for engine in engines if not _is_ours(engine)]
@@ -185,14 +168,14 @@ def _compared(environment: Environment, runs: Sequence[_Run]) -> Iterator[Diagno
             ours = (mine.title for run in held for mine in engines if _applies(mine, run))
             yield _held(environment, engine, held, listed(sorted(set(ours))))
     if not any_held:
-        message = f"{environment.name}: no other inventory has what was adopted"
-        yield Diagnosis(about=_ABOUT, state=State.OK, message=message)
+        yield ok(f"{environment.name}: no other inventory has what was adopted")
 
 
 def _engines(environment: Environment) -> Iterator[EngineSource]:
-    """Every Application and Kustomization of the namespaces in which they may be."""
+    """Yield every Application and Kustomization of the namespaces in which they may be."""
     cluster = Cluster(Access(context=environment.kube_context))
-    for _, usual, resource in _ENGINES:
+    for usual, api_version, plural in _ENGINES.values():
+        resource = Resource(api_version=api_version, plural=plural)
         namespaces = filter(None, (usual, environment.gitops.namespace))
         for namespace in dict.fromkeys(namespaces):
             try:
@@ -217,13 +200,11 @@ def _held(
 ) -> Diagnosis:
     names = listed([run.manifest.title for run in runs])
     beside = f", and in that of {ours}" if ours else ", though it was adopted"
-    return Diagnosis(
-        about=_ABOUT,
-        state=State.WARNING,
-        place=environment.place,
-        message=f"{environment.name}: {names} in the inventory of {source.title}{beside}",
-        effect=_EFFECT,
-        remedy=_remedy(source.holder, [run.manifest for run in runs]),
+    return warning(
+        f"{environment.name}: {names} in the inventory of {source.title}{beside}",
+        _EFFECT,
+        _remedy(source.holder, [run.manifest for run in runs]),
+        environment.place,
     )
 
 

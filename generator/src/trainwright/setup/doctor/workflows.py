@@ -12,9 +12,8 @@ from trainwright.datatypes.listing import listed
 from trainwright.datatypes.pointer import lookup
 from trainwright.documents.yamlio import Document, parse
 from trainwright.files import git
-from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.branches import Branches
-from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.setup.doctor.diagnosis import Diagnosis, Examined, error, ok, warning
 from trainwright.setup.init.repository import SOURCE
 
 WORKFLOWS = ".github/workflows"
@@ -25,24 +24,24 @@ _PATTERN = frozenset("*?+[]!")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-def workflows(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
-    repository, _ = git.around(root)
+def workflows(examined: Examined) -> Iterator[Diagnosis]:
+    repository, _ = git.around(examined.root)
     folder = repository.folder / WORKFLOWS
     own = _is_the_action(repository.folder / "action.yml")
     files = sorted(path for path in folder.glob("*.y*ml") if path.is_file())
     uses = [use for path in files for use in _uses(path, own)]
     reviews = [use for use in uses if use.reviews]
     if not reviews:
-        yield Diagnosis(
-            about="workflow", state=State.WARNING, message="no workflow reviews pull requests",
-            effect="What merging does is nowhere to be read, and mistakes are merged.",
-            remedy="Use the action trainwright/trainwright on pull_request: docs/ci.md.",
-        )  # fmt: skip
+        yield warning(
+            "no workflow reviews pull requests",
+            "What merging does is nowhere to be read, and mistakes are merged.",
+            "Use the action trainwright/trainwright on pull_request: docs/ci.md.",
+        )
     complaints = [complaint for use in uses for complaint in _complaints(use)]
     complaints += _for_no_branch(reviews, Branches.of(repository))
     yield from complaints
     if reviews and not complaints:
-        yield Diagnosis(about="workflow", state=State.OK, message=reviews[0].file)
+        yield ok(reviews[0].file)
 
 
 def _is_the_action(file: Path) -> bool:
@@ -106,30 +105,30 @@ def _complaints(use: _Use) -> Iterator[Diagnosis]:
     uses = str(lookup(use.document.data, f"{use.step}/uses"))
     action = _ACTION.fullmatch(uses)
     if action and not _COMMIT.fullmatch(action["ref"]) and not _own_release(uses):
-        yield Diagnosis(
-            about="workflow", state=State.WARNING, message=f"{uses} can be moved",
-            effect="An account that can move the tag runs code with this workflow's token.",
-            remedy=f"Write the commit instead: git ls-remote https://github.com/{action['name']} "
+        yield warning(
+            f"{uses} can be moved",
+            "An account that can move the tag runs code with this workflow's token.",
+            f"Write the commit instead: git ls-remote https://github.com/{action['name']} "
             f"{action['ref']}",
-            place=use.document.place(f"{use.step}/uses"),
-        )  # fmt: skip
+            use.document.place(f"{use.step}/uses"),
+        )
     if not use.reviews:
         return
     if not _fetches_enough(use):
-        yield Diagnosis(
-            about="workflow", state=State.ERROR, message="the checkout is shallow",
-            effect="The plan finds no commit to compare with, and the job fails.",
-            remedy="Give actions/checkout `fetch-depth: 0`.",
-            place=use.document.place(use.job),
-        )  # fmt: skip
+        yield error(
+            "the checkout is shallow",
+            "The plan finds no commit to compare with, and the job fails.",
+            "Give actions/checkout `fetch-depth: 0`.",
+            use.document.place(use.job),
+        )
     if str(use.given.get("comment")).lower() != "false" and not _may_comment(use.permissions):
-        yield Diagnosis(
-            about="workflow", state=State.WARNING, message="the job may not comment",
-            effect="The plan is in the job summary alone.",
-            remedy="Give the job `permissions: {contents: read, pull-requests: write, "
+        yield warning(
+            "the job may not comment",
+            "The plan is in the job summary alone.",
+            "Give the job `permissions: {contents: read, pull-requests: write, "
             "security-events: write}`.",
-            place=use.document.place(use.job),
-        )  # fmt: skip
+            use.document.place(use.job),
+        )
 
 
 def _for_no_branch(uses: list[_Use], branches: Branches) -> Iterator[Diagnosis]:
@@ -141,13 +140,12 @@ def _for_no_branch(uses: list[_Use], branches: Branches) -> Iterator[Diagnosis]:
         wanted = lookup(use.document.data, event)
         names = [str(name) for name in (wanted if isinstance(wanted, list) else [wanted]) if name]
         if names and not _PATTERN.intersection("".join(names)) and branches.lacks(names):
-            yield Diagnosis(
-                about="workflow", state=State.WARNING,
-                message=f"it runs for {listed(names)}: there is {listed(sorted(branches.names))}",
-                effect="No pull request is checked.",
-                remedy="Name the branch that pull requests go into, or leave `branches` out.",
-                place=use.document.place(event),
-            )  # fmt: skip
+            yield warning(
+                f"it runs for {listed(names)}: there is {listed(sorted(branches.names))}",
+                "No pull request is checked.",
+                "Name the branch that pull requests go into, or leave `branches` out.",
+                use.document.place(event),
+            )
 
 
 def _fetches_enough(use: _Use) -> bool:
