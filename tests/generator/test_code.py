@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 import git_repository as git
+from normal_forms import normal_form
 from repository import Repository
-from trainwright.importing import equivalence
 from trainwright.objects.pods.code import GIT_SYNC
 from trainwright.render import objects
 
@@ -96,7 +96,7 @@ def test_every_target_carries_the_code_or_refuses_it_by_name(
         assert output.count("error[") == 1
         return
     manifests = objects.manifests(_rendered(repository), target)
-    (pod,) = equivalence.normal_form(manifests).pods
+    (pod,) = normal_form(manifests).pods
     assert pod.mounts["/code"].source.keys() <= {"emptyDir", "image"}
     assert pod.rest["container"]["workingDir"] == "/code"
 

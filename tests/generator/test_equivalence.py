@@ -15,6 +15,7 @@ import yaml
 
 import crds
 import remembered_engine
+from normal_forms import normal_form
 from trainwright.datatypes.environment import Environment, TargetOptions
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.manifest import Manifest
@@ -112,9 +113,7 @@ class Spec:
     def run(self) -> NormalForm:
         lent = self.environment.targets[self.job.target].runtime
         runtime = (Manifest(body=yaml.safe_load(CLUSTER_RUNTIME)),) if lent else ()
-        return equivalence.normal_form(
-            (*self.manifests, *runtime), _name(self.job, self.environment)
-        )
+        return normal_form((*self.manifests, *runtime), _name(self.job, self.environment))
 
 
 def _name(job: Job, environment: Environment) -> str:
@@ -335,7 +334,7 @@ _URL = "{name: URL, value: $(IP):80}"
 
 def _of(volume: str, *env: str) -> NormalForm:
     text = _POD.replace("VOLUME", volume).replace("ENV", f"[{', '.join(env)}]")
-    return equivalence.normal_form((Manifest(body=yaml.safe_load(text)),))
+    return normal_form((Manifest(body=yaml.safe_load(text)),))
 
 
 def test_a_volume_that_containers_share_is_not_one_that_each_has() -> None:

@@ -101,7 +101,7 @@ def test_a_script_in_the_spec_is_a_file_beside_the_others(repository: Repository
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_target_carries_text(target: str, repository: Repository) -> None:
-    from trainwright.importing import equivalence
+    from normal_forms import normal_form
     from trainwright.render import objects
 
     version = ': {version: "1.9", restrictedInitContainer: true}' if target == "pytorchjob" else ""
@@ -118,7 +118,7 @@ def test_every_target_carries_text(target: str, repository: Repository) -> None:
     assert repository.run("render").exit_code == 0
     folder = repository.root / "environments/dev/rendered/mnist"
     files = {p.name: p.read_text() for p in folder.iterdir() if p.suffix == ".yaml"}
-    form = equivalence.normal_form(objects.manifests(files, target))
+    form = normal_form(objects.manifests(files, target))
     assert form.pods[0].files == {"/etc/ds.yaml": TEXT + "price: 5$\n"}
 
 

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
+from normal_forms import normal_form
 from repository import EVERY_TARGET, Repository
 from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
-from trainwright.importing.equivalence import NormalForm, normal_form
+from trainwright.importing.equivalence import NormalForm
 from trainwright.kinds import TARGETS
 from trainwright.objects.pods import command
 from trainwright.objects.pods.launchers import LAUNCHERS, NUMBER, SWITCH, Spelled, Whole, plain

@@ -7,11 +7,11 @@ import json
 import pytest
 import yaml
 
+from normal_forms import normal_form
 from repository import EVERY_TARGET, Repository
 from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
 from trainwright.helm.engines import engine
-from trainwright.importing.equivalence import normal_form
 from trainwright.kinds import TARGETS
 
 ENVIRONMENT = (

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from normal_forms import normal_form
 from repository import Repository
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.manifest import Manifest
-from trainwright.importing.equivalence import differences, normal_form
+from trainwright.importing.equivalence import differences
 
 EVERYWHERE = (
     "targets: {pytorchjob: {version: '1.9', restrictedInitContainer: true}, trainjob: {version:"

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from normal_forms import normal_form
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
-from trainwright.importing import equivalence
+from trainwright.importing.equivalence import form
 from trainwright.importing.equivalence.comparison import changed, is_same_run, value_at, values
 from trainwright.kinds import operators
 from trainwright.objects.pods.groups import PodGroup, Pods
@@ -84,19 +85,19 @@ def test_an_empty_group_is_none() -> None:
 def test_a_sample_makes_three_of_hundreds() -> None:
     workload = operators.workload((job(300),))
     pods, made = counted(workload.pods)
-    run = equivalence.form.of_workload(replace(workload, pods=pods), (job(300),), sampled=True)
+    run = form.normal_form(replace(workload, pods=pods), (job(300),), sampled=True)
     assert run.nodes == 301
     assert sorted(set(made)) == [0, 299]  # the master, and the first and the last worker
-    everything = equivalence.normal_form((job(300),))
+    everything = normal_form((job(300),))
     assert run.pods == (everything.pods[0], everything.pods[1], everything.pods[300])
 
 
 def test_differences_are_those_of_the_values() -> None:
-    before, after = (equivalence.normal_form((job(workers),)) for workers in (3, 4))
+    before, after = (normal_form((job(workers),)) for workers in (3, 4))
     was, now = values(before), values(after)
     differing = sorted(path for path in {**was, **now} if was.get(path) != now.get(path))
     assert changed(before, after) == differing
     assert all(value_at(after, path) == now.get(path) for path in {**was, **now})
     assert value_at(before, Pointer("/pods/9/image")) is None
-    assert is_same_run(before, equivalence.normal_form((job(3),)))
+    assert is_same_run(before, normal_form((job(3),)))
     assert not is_same_run(before, after)

@@ -112,7 +112,7 @@ def malformed(draw: st.DrawFn) -> Source:
 def test_pods_of_malformed_objects_are_read_or_refused_in_words(source: Source) -> None:
     manifests = source.manifests()
     with suppress(ManifestError):
-        assert form.of_workload(operators.workload(manifests), manifests).pods
+        assert form.normal_form(operators.workload(manifests), manifests).pods
 
 
 @given(malformed())

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from normal_forms import normal_form
 from repository import EVERY_TARGET, Repository
 from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
-from trainwright.importing.equivalence import normal_form
 from trainwright.kinds import TARGETS
 from trainwright.objects.pods.references import REFERENCES, find, nearest, replace
 

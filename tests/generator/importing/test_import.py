@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from normal_forms import normal_form
 from repository import Repository
 from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.errors import TrainwrightError
@@ -294,7 +295,7 @@ def test_what_was_rendered_comes_back_as_a_spec_of_the_same_run(path: Path) -> N
     ((imported, _),) = done.imported
     body = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
     manifests = (Manifest(body=body),)
-    before = values(equivalence.normal_form(manifests))
+    before = values(normal_form(manifests))
     after = ImportContext(Folder(ROOT), environment).run(imported.spec)
     assert isinstance(after, NormalForm)
     differing = {p for p in {**before, **values(after)} if before.get(p) != values(after).get(p)}

@@ -193,14 +193,9 @@ def metrics(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
 # --- the normal form -----------------------------------------------------------------------------
 
 
-def in_spec_terms(
-    run: NormalForm, workload: Workload, manifests: Sequence[Manifest], name: str = ""
-) -> NormalForm:
-    """Return a run with the objects next to it expressed as in a spec, under any names.
-
-    `name` is that of a rendered run, which its form calls "run".
-    """
-    names = Names.of(workload, name)
+def in_spec_terms(run: NormalForm, workload: Workload, manifests: Sequence[Manifest]) -> NormalForm:
+    """Return a run with the objects next to it expressed as in a spec, under any names."""
+    names = Names.of(workload)
     _, manifest = operators.find(tuple(manifests))
     pods = workload.training
     shown = form.every(workload) if len(run.pods) == len(pods) else form.sample(workload)

@@ -42,9 +42,8 @@ class Names:
     domain: str = ""
 
     @classmethod
-    def of(cls, workload: Workload, name: str = "") -> Names:
-        """Return a workload's names, with "run" for `name`, the name of its object, if given."""
-        return _names(workload.training.hostnames, name)
+    def of(cls, workload: Workload) -> Names:
+        return _names(workload.training.hostnames)
 
     def is_run(self, variable: str) -> bool:
         """Whether the value of a variable is the name of the run, and nothing else."""
@@ -122,9 +121,7 @@ class Names:
 
 
 @lru_cache(maxsize=16)  # an import asks for those of the same hosts a hundred times
-def _names(hosts: tuple[str, ...], name: str) -> Names:
-    if name:
-        return Names(tuple(host.replace(name, "run") for host in hosts))
+def _names(hosts: tuple[str, ...]) -> Names:
     domain = hosts[0].partition(".")[2]
     return Names(hosts, domain if "-" in domain else "")  # any other may be any word
 

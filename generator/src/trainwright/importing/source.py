@@ -139,5 +139,5 @@ def _refuse_many(data: Data, title: str) -> None:
 
 def read(manifests: tuple[Manifest, ...], workload: Workload, *, sampled: bool) -> NormalForm:
     """Return the normal form of a workload and its objects, which may be malformed in any way."""
-    run = form.of_workload(workload, manifests, sampled=sampled)
+    run = form.normal_form(workload, manifests, sampled=sampled)
     return companions.in_spec_terms(run, workload, manifests)

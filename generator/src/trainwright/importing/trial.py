@@ -19,8 +19,9 @@ from trainwright.documents import yamlio
 from trainwright.documents.yamlio import Document
 from trainwright.files.tree import Edited, Tree
 from trainwright.helm import engines, values
-from trainwright.importing import companions, equivalence
-from trainwright.importing.equivalence import NormalForm
+from trainwright.importing.equivalence import form
+from trainwright.importing.equivalence.form import NormalForm
+from trainwright.importing.source import read
 from trainwright.kinds import operators
 from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import Unsupported
@@ -147,11 +148,8 @@ class ImportContext:
     ) -> NormalForm:
         lent = self.environment.targets[job.target].runtime
         runtimes = tuple(r for r in self.runtimes if r.name == lent) if lent else ()
-        everything = (*manifests, *runtimes)
-        workload = operators.workload(everything)
-        return companions.in_spec_terms(
-            equivalence.normal_form(everything, name, sampled=sampled), workload, everything, name
-        )
+        everything = form.renamed((*manifests, *runtimes), name)
+        return read(everything, operators.workload(everything), sampled=sampled)
 
     @cached_property
     def _trials(self) -> dict[str, _Trial]:

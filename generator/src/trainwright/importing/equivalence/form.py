@@ -141,23 +141,12 @@ _MEMBERSHIP = frozenset(
 )
 
 
+def renamed(manifests: tuple[Manifest, ...], name: str) -> tuple[Manifest, ...]:
+    """Return a run's objects with "run" in place of its name, wherever a text contains it."""
+    return tuple(Manifest(body=_renamed(m.body, name), path=m.path) for m in manifests)
+
+
 def normal_form(
-    manifests: tuple[Manifest, ...], name: str = "", *, sampled: bool = False
-) -> NormalForm:
-    """Return the normal form of a workload and of what belongs to it, or of a sample of its pods.
-
-    `name` is a unique name, such as a rendered run's: "run" replaces it wherever a text contains
-    it. Raise ManifestError if no operator makes pods from the workload.
-    """
-    if name:
-        manifests = tuple(
-            Manifest(body=_renamed(manifest.body, name), path=manifest.path)
-            for manifest in manifests
-        )
-    return of_workload(operators.workload(manifests), manifests, sampled=sampled)
-
-
-def of_workload(
     workload: Workload, manifests: tuple[Manifest, ...], *, sampled: bool = False
 ) -> NormalForm:
     """Return a workload's normal form, with all of its pods, or if `sampled` with a sample."""
