@@ -23,10 +23,8 @@ from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
 from trainwright.importing.differing import Differing
 from trainwright.importing.equivalence import Difference, NormalForm
-from trainwright.importing.interactive import interactive
 from trainwright.importing.kept_names import staying
-from trainwright.importing.missing_nodes import missing_nodes
-from trainwright.importing.missing_runtime import missing_runtime
+from trainwright.importing.missing import missing
 from trainwright.importing.placeholders import unfilled_variables
 from trainwright.importing.source import Source, naming
 from trainwright.importing.trial import ImportContext
@@ -95,17 +93,15 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
     if run.elastic and not rendered.elastic:  # of which only the first pod is known
         rendered = replace(rendered, pods=rendered.pods[: len(run.pods)])
     accounts = accounting.accounts(source, run, rendered)
+    target = _target(spec, place)
     explain = reasons.Reasons(
         source=source,
         rendered=rendered,
         refused=best.refused,
-        deviations=(
-            *TARGETS[source.target].deviations,
-            *TARGETS[_target(spec, place)].deviations,
-        ),
+        deviations=(*TARGETS[source.target].deviations, *TARGETS[target].deviations),
         namespace=place.environment.namespace,
     )
-    staying_names = tuple(_staying(source, _target(spec, place)))
+    staying_names = tuple(_staying(source, target))
     changed = frozenset(path for account in accounts for path in account.changed)
     return Imported(
         source=source,
@@ -114,9 +110,7 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
             *source.left,
             *_written(source, _others(explain.left(accounts), (*staying_names, *source.left))),
             *staying_names,
-            *missing_nodes(source, run),
-            *missing_runtime(source, rendered, _target(spec, place)),
-            *interactive(source),
+            *missing(source, run, rendered, target),
         ),
         added=equivalence.differences(run, rendered, changed),
         notes=tuple(_notes(source, spec)),

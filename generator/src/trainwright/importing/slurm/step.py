@@ -27,9 +27,9 @@ from trainwright.importing.slurm.words import (
     starts_ray,
 )
 from trainwright.kinds.reading import ImportingError, NotImported
+from trainwright.objects.pods.launching import SHELLS
 
 _STEP_WRAPPERS = frozenset({"time", "exec", "nohup", "stdbuf", "numactl", "env", "timeout"})
-_SHELL = re.compile(r"(?:.*/)?(?:ba|da|z)?sh")
 _SHELL_OPTION = re.compile(r"-[abd-z]*c[a-z]*")
 
 
@@ -211,7 +211,7 @@ def _in_shell(step: Step, variables: Mapping[str, str], output: SlurmOutput) -> 
     step starts no shell or the script has no single such program.
     """
     at = next((i for i, word in enumerate(step.words) if _SHELL_OPTION.fullmatch(word)), 0)
-    if not at or len(step.words) <= at + 1 or not _SHELL.fullmatch(step.words[0]):
+    if not at or len(step.words) <= at + 1 or not SHELLS.fullmatch(step.words[0]):
         return step
     given = {**variables, **step.environment}
     inside = shell.commands(step.words[at + 1], given, output)

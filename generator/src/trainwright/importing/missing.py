@@ -1,7 +1,8 @@
-"""Launchers that wait for more processes than the one imported container starts."""
+"""What the rendered run would lack although all values of the input were carried over."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -10,9 +11,20 @@ from trainwright.datatypes.data import is_accelerator
 from trainwright.importing.equivalence.form import NormalForm, Pod
 from trainwright.importing.source import Source
 from trainwright.kinds.reading import Loss, NotImported
+from trainwright.objects.pods.command import RUNTIME
+from trainwright.objects.pods.launching import SHELLS
 
 
-def missing_nodes(source: Source, run: NormalForm) -> Iterator[NotImported]:
+def missing(
+    source: Source, run: NormalForm, rendered: NormalForm, target: str
+) -> Iterator[NotImported]:
+    """Yield other nodes, the runtime in the image, and what people would type into a shell."""
+    yield from _nodes(source, run)
+    yield from _runtime(source, rendered, target)
+    yield from _input(source)
+
+
+def _nodes(source: Source, run: NormalForm) -> Iterator[NotImported]:
     """Yield the loss of the nodes that are started elsewhere, by other command lines or objects.
 
     A line of `docker run … torchrun --nnodes=2 --node_rank=0` is one node of two: alone it waits
@@ -51,3 +63,32 @@ def _fit(pod: Pod, processes: int) -> bool:
     """Whether a pod has an accelerator for each of the processes."""
     limits = pod.resources.get("limits", {}).items()
     return processes <= sum(quantity.count(n) or 0 for name, n in limits if is_accelerator(name))
+
+
+_STARTED_BY_RUNTIME = ("trainwright", "ray")  # launchers
+
+
+def _runtime(source: Source, rendered: NormalForm, target: str) -> Iterator[NotImported]:
+    """Yield the loss of what started the program, if the rendered pods need the runtime for it.
+
+    KubeRay starts Ray on its nodes; pods of other kinds do it themselves.
+    """
+    module, pod = RUNTIME[-1], rendered.pods[0]
+    needed = pod.program.launcher in _STARTED_BY_RUNTIME and source.target != target
+    if needed and not any(module in json.dumps(part.body) for part in source.parts):
+        why = (
+            f"in a {target} the package {module} starts Ray: install it into the image, or import "
+            f"it into an environment with the target {source.target}"
+        )
+        yield NotImported("image", source.place, pod.image, why, Loss.CANNOT_RUN)
+
+
+_SHELL_OPTIONS = frozenset({"-l", "-i", "-li", "-il", "--login", "-x", "-e"})  # without a command
+
+
+def _input(source: Source) -> Iterator[NotImported]:
+    """Yield the loss of what people would type: `docker run -it IMAGE bash` starts no training."""
+    words = source.pod().argv
+    if words and SHELLS.fullmatch(words[0]) and _SHELL_OPTIONS.issuperset(words[1:]):
+        why = "a shell without input ends at once: write what is typed there in its place"
+        yield NotImported("command", source.place, " ".join(words), why, Loss.CANNOT_RUN)
