@@ -122,7 +122,7 @@ def recorded(rendered: Repository, api: ApiServer, tmp_path: Path, shared: Share
         wanted = DesiredRun(job=job, desired=RunState.ACTIVE, manifest=main, beside=applied)
         environment = replace(place.environment, name=job.environment)
         here = replace(place, environment=environment, intents=(wanted,), whole=False)
-        (run,) = status.run_statuses(cluster, here, main.namespace)
+        (run,) = status.LiveNamespace(cluster, here, main.namespace).runs()
         return run
 
     return read

@@ -173,8 +173,9 @@ def _status(
     if not single:
         return text.table(runs, color=context.color), unread
     last = asking.LastLines()
-    for part, cluster, where, own in readings:
-        last = asking.last_lines(cluster, where, own) if part.intents else last
+    for where, own in readings:
+        if where.place.intents:
+            last = asking.last_lines(where.cluster, where.namespace, own)
     return text.detail(runs, last, color=context.color), unread
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trainwright.cluster.client import Cluster
     from trainwright.cluster.intent import DesiredState
     from trainwright.cluster.sessions import Session
-    from trainwright.cluster.status import RunStatus, Unread
+    from trainwright.cluster.status import LiveNamespace, RunStatus, Unread
     from trainwright.datatypes.environment import Environment
 
 
@@ -39,9 +39,7 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
 class Reading(NamedTuple):
     """The runs of one namespace, as git wants them and as the cluster has them."""
 
-    part: DesiredState
-    cluster: Cluster
-    namespace: str
+    where: LiveNamespace
     runs: tuple[RunStatus, ...]
 
 
@@ -75,8 +73,13 @@ class Reach:
         from trainwright.cluster import intent, sessions
 
         place, desired = intent.desired_run(root, job)
-        cluster, where = self(place.environment, desired.namespace)
-        return sessions.Session(cluster, place, desired, where, name)
+        return sessions.Session(self._live(place, desired.namespace), desired, name)
+
+    def _live(self, place: DesiredState, began_in: str) -> LiveNamespace:
+        from trainwright.cluster.status import LiveNamespace
+
+        cluster, namespace = self(place.environment, began_in)
+        return LiveNamespace(cluster, place, namespace)
 
     def read(self, places: Iterable[DesiredState]) -> tuple[list[Reading], list[Unread]]:
         """The runs of every namespace that answers, and those namespaces that do not.
@@ -84,15 +87,15 @@ class Reach:
         Raises ClusterError where none does.
         """
         from trainwright.cluster.errors import ClusterError
-        from trainwright.cluster.status import Unread, run_statuses
+        from trainwright.cluster.status import Unread
 
         readings: list[Reading] = []
         unread: list[Unread] = []
         for place, began_in in self._namespaces(places):
             part = place.within(began_in) if began_in else place
             try:
-                cluster, where = self(place.environment, began_in)
-                readings.append(Reading(part, cluster, where, run_statuses(cluster, part, where)))
+                where = self._live(part, began_in)
+                readings.append(Reading(where, where.runs()))
             except ClusterError as error:
                 name = self.namespace or began_in or place.environment.namespace
                 unread.append(

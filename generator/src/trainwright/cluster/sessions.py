@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
-from trainwright.cluster import logs, status, text, wait
-from trainwright.cluster.client import Cluster
+from trainwright.cluster import logs, text, wait
 from trainwright.cluster.errors import ClusterError, Unreachable
-from trainwright.cluster.intent import DesiredRun, DesiredState
+from trainwright.cluster.intent import DesiredRun
 from trainwright.cluster.logs import LogLine, LogOptions
 from trainwright.cluster.pods import LivePod
-from trainwright.cluster.status import BROKEN, LiveObject, RunStatus
+from trainwright.cluster.status import BROKEN, LiveNamespace, LiveObject, RunStatus, resource_of
 from trainwright.datatypes.frozen import dataclass
 from trainwright.findings.visibility import visible
 from trainwright.kinds.state import Phase
@@ -23,10 +22,8 @@ ALL = "all"  # in place of a role: the pods that train and all others
 class Session:
     """One job in its cluster; `object` names another run's object than git's, if not empty."""
 
-    cluster: Cluster
-    place: DesiredState
+    where: LiveNamespace
     intent: DesiredRun
-    namespace: str
     object: str = ""
 
     @property
@@ -47,6 +44,7 @@ class Session:
         self, wanted: LogOptions, *, role: str = "", rank: int | None, follow: bool
     ) -> Iterator[LogLine]:
         """Return the log lines of the pods that train or of a role, first why it is broken."""
+        cluster, namespace = self.where.cluster, self.where.namespace
         run = self._run()
         why = logs.reports(run.pods) if run.state.phase in BROKEN else ()
         if not run.pods and not follow:
@@ -56,27 +54,23 @@ class Session:
             pods = logs.in_order(
                 _with(rank, _of(role, run.pods)), failed_first=run.state.phase is Phase.FAILED
             )
-            return chain(why, logs.read(self.cluster, self.namespace, pods, wanted))
+            return chain(why, logs.read(cluster, namespace, pods, wanted))
 
         def again() -> tuple[Sequence[LivePod], bool]:
             now = self._run()
             followed = [pod for pod in _of(role, now.pods) if role or not pod.role or _failed(pod)]
             return _with(rank, followed) if followed else (), now.state.over
 
-        return chain(why, logs.follow(self.cluster, self.namespace, again, wanted))
+        return chain(why, logs.follow(cluster, namespace, again, wanted))
 
     def _run(self) -> RunStatus:
-        live = status.find(self.cluster, self.place, self.intent, self.namespace, self.name)
+        live = self.where.find(self.intent, self.name)
         if live is None:
             raise ClusterError(f"{self.intent.job}: {self.name} is not applied{self._others()}")
-        return self._seen(live)
-
-    def _seen(self, live: LiveObject) -> RunStatus:
-        return status.run_status(self.cluster, self.place, self.intent, self.namespace, live)
+        return self.where.run(self.intent, live)
 
     def _others(self) -> str:
-        others = status.others(self.cluster, self.place, self.intent, self.namespace)
-        names = [name for name in others if name != self.object]
+        names = [name for name in self.where.others(self.intent) if name != self.object]
         return f"; in the cluster: {', '.join(names)} (see --run)" if names else ""
 
     # --- wait ------------------------------------------------------------------------------------
@@ -90,16 +84,16 @@ class Session:
         """
         name, kind = self.name, self.intent.kind
         assert kind is not None, "every rendered kind has its states"
-        resource, last = status.resource_of(kind), ""
+        last, where = "", (self.where.cluster, resource_of(kind), self.where.namespace)
         run: RunStatus | None = None
         wanted = wait.GOALS[goal]
-        for body in wait.objects(self.cluster, resource, self.namespace, name, timeout):
+        for body in wait.objects(*where, name, timeout):
             if body is None and run is not None:
                 return False, f"{self.intent.job}: {name} was deleted"
             words = f"{self.intent.job}: {name} is not applied"
             if body is not None:
                 try:
-                    run = self._seen(LiveObject(kind, body))
+                    run = self.where.run(self.intent, LiveObject(kind, body))
                 except Unreachable:  # `objects` comes back, or says that it cannot
                     continue
                 words, reached = _words(run), wanted.reached(run.state)
