@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
@@ -124,32 +125,11 @@ def _signals(handler: Callable[[int], None]) -> Iterator[None]:
         listener.join()
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    label: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    process: LocalProcess
-    code: int
-    at: float  # of a monotonic clock
-
-
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    process: LocalProcess
-
-
-@dataclass(frozen=True, slots=True)
-class _Late:
-    process: LocalProcess
-    why: str
-
-
 class _Stage:
-    """The running processes, and the one queue in which threads and signal handlers report."""
+    """The running processes, and what is to be done about them.
+
+    Threads and signal handlers put calls into one queue; only `watch` makes them, one by one.
+    """
 
     def __init__(self, processes: tuple[LocalProcess, ...], workload: Workload, audience: Audience):
         self._processes = processes
@@ -161,7 +141,7 @@ class _Stage:
             for pod in workload.of_role(role)
         }
         self._audience = audience
-        self._queue: SimpleQueue[_Line | _Ended | _Ready | _Late | int] = SimpleQueue()
+        self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._waiting = list(processes)
         self._running: dict[str, _Child] = {}
         self._probing: list[Thread] = []
@@ -180,7 +160,7 @@ class _Stage:
         self._lingering = False  # the job has succeeded, and its last pods may end by themselves
 
     def interrupt(self, number: int) -> None:
-        self._queue.put(number)
+        self._queue.put(partial(self._interrupted, number))
 
     def start(self) -> None:
         """Start the pods that wait for no role."""
@@ -224,10 +204,10 @@ class _Stage:
         while not self._over.is_set() and not started.ended.is_set():
             why = probes.attempt(probe, process.env, process.folder)
             if not why:
-                self._queue.put(_Ready(process))
+                self._queue.put(partial(self._probed, process))
                 return
             if time.monotonic() >= deadline:
-                self._queue.put(_Late(process, f"{probe}: {why}"))
+                self._queue.put(partial(self._probed, process, late=f"{probe}: {why}"))
                 return
             started.ended.wait(_PROBE)
 
@@ -247,67 +227,57 @@ class _Stage:
         reader.start()
         code = started.wait()
         reader.join(_DRAIN)
-        self._queue.put(_Ended(process, 128 - code if code < 0 else code, started.ended_at))
+        code = 128 - code if code < 0 else code
+        self._queue.put(partial(self._ended, process, code, started.ended_at))
 
     def _read(self, process: LocalProcess, started: _Child) -> None:
         with started.output as output:
             for raw in output:
                 # Progress bars return the carriage: a terminal would show the last state.
                 text = raw.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2]
-                self._queue.put(_Line(process.label, text))
+                self._queue.put(partial(self._audience.line, process.label, text))
 
     def watch(self) -> None:
         """Handle what is reported until all processes have ended."""
         while self._running or self._waiting:
             wait = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
             try:
-                event = self._queue.get(timeout=wait)
+                handle = self._queue.get(timeout=wait)
             except Empty:
-                self._out_of_time()
-                continue
-            if isinstance(event, _Line):
-                self._audience.line(event.label, event.text)
-            elif isinstance(event, int):
-                self._interrupted(event)
-            elif isinstance(event, _Ended):
-                self._ended(event)
-            elif event.process.label in self._running and not self._asked:
-                self._probed(event)
+                handle = self._out_of_time
+            handle()
 
-    def _probed(self, event: _Ready | _Late) -> None:
-        pod = event.process.pod
-        if isinstance(event, _Late):
-            self._late = event.why
-            self._fail(pod, f"{event.process.label} was not ready in time", time.monotonic())
+    def _probed(self, process: LocalProcess, late: str = "") -> None:
+        if process.label not in self._running or self._asked:
             return
-        self._ready.add(pod)
-        self._audience.say(f"{event.process.label} is ready")
+        if late:
+            self._late = late
+            self._fail(process.pod, f"{process.label} was not ready in time", time.monotonic())
+            return
+        self._ready.add(process.pod)
+        self._audience.say(f"{process.label} is ready")
         self._start_due()
 
-    def _ended(self, event: _Ended) -> None:
-        pod = event.process.pod
-        del self._running[event.process.label]
+    def _ended(self, process: LocalProcess, code: int, at: float) -> None:
+        pod = process.pod
+        del self._running[process.label]
         self._left[pod] -= 1
         # Where an agent runs several processes in a pod, the first that fails speaks for it.
-        self._codes[pod] = self._codes.pop(pod, 0) or event.code
-        if self._left[pod] and not event.code:
+        self._codes[pod] = self._codes.pop(pod, 0) or code
+        if self._left[pod] and not code:
             return
         self._tell()
+        what = f"{process.label} ended with exit code {code}"
         if self._asked or self._lingering:
-            self._ended_late(event)
-            return
-        what = f"{event.process.label} ended with exit code {event.code}"
-        if (event.code and not self._goes_on(pod, event.code)) or pod not in self._ready:
-            self._fail(pod, what, event.at)
+            # Of two that failed, the first is to blame, whichever was reported first.
+            if self._failed and code and at < self._failed_at:
+                self._failed, self._failed_at, self._late = pod, at, ""
+        elif (code and not self._goes_on(pod, code)) or pod not in self._ready:
+            self._fail(pod, what, at)
         elif self._succeeded():
             self._end()
         elif pod in self._awaited:
-            self._gone_well(event.process, what)
-
-    def _ended_late(self, event: _Ended) -> None:
-        """Blame the process that failed first if two failed, whichever was reported first."""
-        if self._failed and event.code and event.at < self._failed_at:
-            self._failed, self._failed_at, self._late = event.process.pod, event.at, ""
+            self._gone_well(process, what)
 
     def _fail(self, pod: str, what: str, at: float) -> None:
         self._failed, self._failed_at = pod, at
