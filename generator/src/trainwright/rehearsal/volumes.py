@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from trainwright.datatypes.data import Data
+from trainwright.datatypes.data import mapping, text
 from trainwright.datatypes.frozen import dataclass
+from trainwright.objects.pods.mounted import shown
 from trainwright.objects.pods.pod import Configs, Mount, Pod
 from trainwright.rehearsal import RehearsalError
 
@@ -72,7 +73,7 @@ class Volumes:
 
     def _is_file(self, mount: Mount) -> bool:
         """Whether a mount is a single file of a ConfigMap that is available here."""
-        return bool(mount.sub_path) and _config(mount).get("name", "") in self._configs
+        return bool(mount.sub_path) and mount.config in self._configs
 
     def _local(self, pod: Pod, mount: Mount) -> Path:
         if (pod.role, mount.volume) in self._stand_ins:
@@ -107,24 +108,13 @@ class Volumes:
     def _config_files(self) -> Iterator[tuple[Path, StagedFile]]:
         for pod in self._pods:
             for mount in _mounts(pod):
-                for item, staged in self._items(mount):
-                    if self._is_file(mount):
-                        inside = str(item["path"]) == mount.sub_path
-                        path = self._local(pod, mount) if inside else None
-                    else:
-                        path = self._folder(pod, mount) / item["path"]
-                    if path is not None:
-                        yield path, staged
-
-    def _items(self, mount: Mount) -> Iterator[tuple[Mapping[str, Data], StagedFile]]:
-        """Yield the files of a mounted ConfigMap, each with its `items` entry (key and path)."""
-        source = _config(mount)
-        data = self._configs.get(source.get("name", ""), {})
-        for item in source.get("items") or [{"key": key, "path": key} for key in data]:
-            if item["key"] in data:
-                text = data[item["key"]]
-                raw = text if isinstance(text, bytes) else text.encode()
-                yield item, StagedFile(raw, item.get("mode", source.get("defaultMode")))
+                source = mapping(mount.source.get("configMap"))
+                data = self._configs.get(mount.config, {})
+                for item, inside in shown(source, data, mount.sub_path):
+                    content = data[text(item.get("key"))]
+                    raw = content if isinstance(content, bytes) else content.encode()
+                    mode = item.get("mode", source.get("defaultMode"))
+                    yield self._local(pod, mount) / inside, StagedFile(raw, mode)
 
     def notes(self) -> Iterator[str]:
         """Yield which folder replaces which path; code that hardcodes a path will miss it."""
@@ -145,11 +135,6 @@ class Volumes:
 def _any(paths: Mapping[str, Path]) -> str:
     """Return a pattern that matches any of the paths, or nothing at all if there are none."""
     return "|".join(map(re.escape, sorted(paths, key=len, reverse=True))) or "(?!)"
-
-
-def _config(mount: Mount) -> Mapping[str, Data]:
-    config_map: Mapping[str, Data] = mount.source.get("configMap") or {}
-    return config_map
 
 
 def _mounts(pod: Pod) -> Iterator[Mount]:
