@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Literal
 
 from trainwright.datatypes.environment import Environment
 from trainwright.manifests.catalog import Catalog
@@ -13,19 +14,14 @@ from trainwright.manifests.checking import CheckContext, CheckedText, check_text
 from trainwright.manifests.crds import Crd
 from trainwright.manifests.reading import Chunk
 from trainwright.objects.bundle import Bundle
-from trainwright.tasks.processors import (
-    at_work,
-    exit_on_interrupt,
-    processors,
-    starting_workers,
-)
+from trainwright.tasks.processors import processors, shared_by
 
 _WORTH_PROCESSES = 400_000  # bytes; below, starting a process costs more than it saves
 _BATCH = 100_000  # bytes, so that no process waits long for the last of another
 _MAX_PROCESSES = 8
 # A fork has everything imported already, and nothing has made a thread before it. Elsewhere than on
 # Linux the system's own libraries may have.
-START = "fork" if sys.platform == "linux" else "spawn"
+START: Literal["fork", "spawn"] = "fork" if sys.platform == "linux" else "spawn"
 
 
 @contextmanager
@@ -48,22 +44,11 @@ def look_at_all(chunks: Sequence[Chunk], setting: CheckContext) -> Iterator[Chec
         for chunk in chunks:
             yield check_text(chunk, setting)
         return
-    from concurrent.futures import ProcessPoolExecutor  # 20 ms, and only many manifests need it
-    from multiprocessing import get_context
-
     # Each process gets the texts and everything else once, at its start; a fork needs no copy.
     catalog = setting.catalog
-    shared = (setting.environment, catalog.kubernetes, catalog.crds, setting.around)
-    context = get_context(START)
-    with starting_workers():
-        pool = ProcessPoolExecutor(
-            processes, context, initializer=_start, initargs=(chunks, *shared)
-        )
-    with at_work(pool):
-        with starting_workers():
-            batches = pool.map(_look_in_worker, *zip(*_batches(chunks), strict=True))
-        for batch in batches:
-            yield from batch
+    given = (chunks, setting.environment, catalog.kubernetes, catalog.crds, setting.around)
+    for batch in shared_by(processes, _checker, given, _batches(chunks), start=START):
+        yield from batch
 
 
 def _batches(chunks: Sequence[Chunk]) -> Iterator[tuple[int, int]]:
@@ -76,26 +61,14 @@ def _batches(chunks: Sequence[Chunk]) -> Iterator[tuple[int, int]]:
             begin, size = index, 0
 
 
-_work: tuple[Sequence[Chunk], CheckContext] | None = (
-    None  # set once in each worker, never elsewhere
-)
-
-
-def _start(
+def _checker(
     chunks: Sequence[Chunk],
     environment: Environment,
     kubernetes: str,
     crds: tuple[Crd, ...],
     around: Bundle,
-) -> None:
-    global _work  # noqa: PLW0603 - what an initializer is for
-    exit_on_interrupt()
+) -> Callable[[tuple[int, int]], list[CheckedText]]:
     gc.disable()  # a worker lives for seconds, and what it makes has no cycles to speak of
     catalog = Catalog(kubernetes, crds)
-    _work = chunks, CheckContext(environment=environment, catalog=catalog, around=around)
-
-
-def _look_in_worker(begin: int, end: int) -> list[CheckedText]:
-    assert _work is not None
-    chunks, setting = _work
-    return [check_text(chunk, setting) for chunk in chunks[begin:end]]
+    setting = CheckContext(environment=environment, catalog=catalog, around=around)
+    return lambda batch: [check_text(chunk, setting) for chunk in chunks[slice(*batch)]]

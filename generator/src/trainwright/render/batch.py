@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
@@ -14,12 +14,7 @@ from trainwright.runs import record as records
 from trainwright.runs.record import Recorded
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import ledger
-from trainwright.tasks.processors import (
-    at_work,
-    exit_on_interrupt,
-    processors,
-    starting_workers,
-)
+from trainwright.tasks.processors import processors, shared_by
 
 # Below this many jobs a second process costs more to start than it saves.
 _WORTH_A_PROCESS = 150
@@ -57,24 +52,18 @@ def run(workspace: Workspace, items: Sequence[Item], options: BatchOptions) -> I
         return
     processes = min(_MAX_PROCESSES, processors())
     if processes == 1 or len(items) < _WORTH_A_PROCESS:
-        renderer = Renderer(workspace, options)
-        yield from map(renderer.render, items)
+        yield from map(Renderer(workspace, options).render, items)
         return
-    from concurrent.futures import ProcessPoolExecutor  # 30 ms, and only large plans need it
-    from multiprocessing import get_context
-
+    given = (workspace.tree, workspace.tree.answers, workspace.kubernetes, options)
     # Spawned, not forked: the Go runtime inside the Helm engine does not survive a fork.
-    with starting_workers():  # the first of them keeps track of semaphores
-        pool = ProcessPoolExecutor(
-            processes,
-            get_context("spawn"),
-            initializer=_start,
-            initargs=(workspace.tree, workspace.tree.answers, workspace.kubernetes, options),
-        )
-    with at_work(pool):
-        with starting_workers():
-            outcomes = pool.map(_render_in_worker, items, chunksize=_CHUNK)
-        yield from outcomes
+    yield from shared_by(processes, _renderer, given, items, start="spawn", chunk=_CHUNK)
+
+
+def _renderer(
+    tree: Tracked, answers: Answers, kubernetes: str, options: BatchOptions
+) -> Callable[[Item], Outcome]:
+    tracked = Tracked(tree.below, answers=answers)
+    return Renderer(Workspace(tracked, kubernetes=kubernetes), options).render
 
 
 class Renderer:
@@ -107,18 +96,3 @@ class Renderer:
     def _states(self, paths: Iterable[str]) -> dict[str, str]:
         state = self._workspace.reader.state
         return {path: state(path) for path in sorted(paths)}
-
-
-_worker: Renderer | None = None  # set once in each worker process, never in the main one
-
-
-def _start(tree: Tracked, answers: Answers, kubernetes: str, options: BatchOptions) -> None:
-    global _worker  # noqa: PLW0603 - what an initializer is for
-    exit_on_interrupt()
-    tracked = Tracked(tree.below, answers=answers)
-    _worker = Renderer(Workspace(tracked, kubernetes=kubernetes), options)
-
-
-def _render_in_worker(item: Item) -> Outcome:
-    assert _worker is not None
-    return _worker.render(item)

@@ -1,20 +1,23 @@
-"""How many processors there are to work with, and how processes that use them take Ctrl-C."""
+"""How many processors there are, and work that is shared by as many processes."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from trainwright.datatypes.errors import INTERRUPTED
 
 if TYPE_CHECKING:  # 20 ms, and only who has much to do needs it
     from concurrent.futures import ProcessPoolExecutor
 
+_Item = TypeVar("_Item")
+_Outcome = TypeVar("_Outcome")
 _SAFE_PATH = "PYTHONSAFEPATH"
+_work: Callable[[Any], Any] | None = None  # set once in each worker, never in the main process
 
 
 def processors() -> int:
@@ -24,10 +27,46 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
+def shared_by(
+    processes: int,
+    make: Callable[..., Callable[[_Item], _Outcome]],
+    given: tuple[Any, ...],
+    items: Iterable[_Item],
+    *,
+    start: Literal["fork", "spawn"],
+    chunk: int = 1,
+) -> Iterator[_Outcome]:
+    """Yield the outcome of each item, in order.
+
+    Each process gets what is `given` once, and makes of it the function that takes items.
+    """
+    from concurrent.futures import ProcessPoolExecutor  # 30 ms, and only much work needs it
+    from multiprocessing import get_context
+
+    with _starting_workers():  # the first of them keeps track of semaphores
+        context = get_context(start)
+        pool = ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(make, given))
+    with at_work(pool):
+        with _starting_workers():
+            outcomes = pool.map(_done, items, chunksize=chunk)
+        yield from outcomes
+
+
+def _begin(make: Callable[..., Callable[[Any], Any]], given: tuple[Any, ...]) -> None:
+    global _work  # noqa: PLW0603 - what an initializer is for
+    _exit_on_interrupt()
+    _work = make(*given)
+
+
+def _done(item: Any) -> Any:
+    assert _work is not None
+    return _work(item)
+
+
 @contextmanager
-def starting_workers() -> Iterator[None]:
+def _starting_workers() -> Iterator[None]:
     """Processes started in here import nothing of the working folder, where `python -c` looks
-    first, and inherit a blocked SIGINT, until they call `exit_on_interrupt`.
+    first, and inherit a blocked SIGINT, until they call `_exit_on_interrupt`.
 
     A terminal sends SIGINT to all processes, and each would print a traceback, even during its
     imports, where nothing could catch it.
@@ -62,7 +101,7 @@ def _blocked_interrupt() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def exit_on_interrupt() -> None:
+def _exit_on_interrupt() -> None:
     """In a worker process, exit silently on Ctrl-C, which the parent process handles.
 
     By a handler, which other programs do not inherit, as they would the mask.
