@@ -13,7 +13,7 @@ from repository import Repository
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import SelectionError
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.pointer import Pointer, leaves, lookup
+from trainwright.datatypes.pointer import Pointer, holders, leaves, lookup, mapped, without
 from trainwright.documents import yamlio
 from trainwright.documents.yamlio import Document
 from trainwright.files.tree import Folder
@@ -185,3 +185,23 @@ def test_findings_about_keys_are_at_their_lines(
     assert set(named) == set(keys), loaded.findings
     for key, finding in named.items():
         assert finding.place.line == at[key], finding
+
+
+def test_every_mapping_is_found_with_its_pointer() -> None:
+    data = {"a": [{"b": {}}, 1], "c/d": {"e": [[{"f": 2}]]}}
+    found = dict(holders(data))
+    assert list(found) == ["", "/a/0", "/a/0/b", "/c~1d", "/c~1d/e/0/0"]
+    assert all(lookup(data, at) == holder for at, holder in found.items())
+
+
+def test_data_is_changed_and_left_out_at_any_depth() -> None:
+    data = {"a": [{"b": None, "c": "x"}, ("y", 2)], "b": {"c": None}}
+    assert mapped(data, lambda item: f"<{item}>") == {
+        "a": [{"b": "<None>", "c": "<x>"}, ("<y>", "<2>")],
+        "b": {"c": "<None>"},
+    }
+    assert without(data, lambda _, value: value is None) == {
+        "a": [{"c": "x"}, ("y", 2)],
+        "b": {},
+    }
+    assert without(data, lambda key, _: key == "b") == {"a": [{"c": "x"}, ("y", 2)]}

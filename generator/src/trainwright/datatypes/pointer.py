@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -187,6 +187,37 @@ def scalars(data: Any, pointer: Pointer = _ROOT) -> Iterator[tuple[Pointer, Any]
             yield from scalars(item, pointer / index)
     else:
         yield pointer, data
+
+
+def holders(data: Any, pointer: Pointer = _ROOT) -> Iterator[tuple[Pointer, Mapping[str, Any]]]:
+    """Yield every mapping in data with its pointer, each before those inside of it."""
+    if isinstance(data, Mapping):
+        yield pointer, data
+        for key, item in data.items():
+            yield from holders(item, pointer / str(key))
+    elif isinstance(data, list):
+        for index, item in enumerate(data):
+            yield from holders(item, pointer / index)
+
+
+def mapped(data: Any, change: Callable[[Any], Any]) -> Any:
+    """Return the same data with each scalar changed."""
+    if isinstance(data, Mapping):
+        return {key: mapped(item, change) for key, item in data.items()}
+    if isinstance(data, list | tuple):
+        return type(data)(mapped(item, change) for item in data)
+    return change(data)
+
+
+def without(data: Any, is_left_out: Callable[[str, Any], bool]) -> Any:
+    """Return the same data without some entries of its mappings, by their keys and values."""
+    if isinstance(data, Mapping):
+        return {
+            key: without(item, is_left_out)
+            for key, item in data.items()
+            if not is_left_out(key, item)
+        }
+    return [without(item, is_left_out) for item in data] if isinstance(data, list) else data
 
 
 def with_value(data: Any, pointer: Pointer, value: Any) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import click
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.pointer import mapped
 from trainwright.importing.commandline import (
     CommandReader,
     Line,
@@ -103,7 +104,7 @@ def _read(line: Line) -> Source:
         service["entrypoint"] = [service["entrypoint"]]
     name = _name(str(given.get("--name", "")) or image)
     file = SourceObject(
-        body={"name": "", "services": {"train": _escaped(service)}},
+        body={"name": "", "services": {"train": mapped(service, _escaped)}},
         place=lambda _: line.place,
         called=call({k.removeprefix("/spec"): v for k, v in names.items()}),
     )
@@ -146,10 +147,6 @@ def _refuse_unfilled(line: Line, image: str) -> None:
 
 def _escaped(data: Data) -> Data:
     """Escape dollar signs: the shell is done with them, but compose would read variables."""
-    if isinstance(data, dict):
-        return {key: _escaped(value) for key, value in data.items()}
-    if isinstance(data, list):
-        return [_escaped(item) for item in data]
     return data.replace("$", "$$") if isinstance(data, str) else data
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from trainwright.datatypes.data import Data, mapping, mappings
+from trainwright.datatypes.data import Data, mapping, mappings, sequence
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest
-from trainwright.datatypes.pointer import Pointer, scalars
+from trainwright.datatypes.pointer import Pointer, holders, lookup, scalars
 from trainwright.importing import workflows
 from trainwright.kinds import SERVED
 from trainwright.kinds.pytorchjob import KIND as PYTORCHJOB
@@ -59,24 +59,13 @@ def refuse(part: SourceObject, *, servers: bool = False) -> None:
             f"{part.place('')}: {_title(part)} is of a kind that is not read, and its pods are not "
             "written in it. Keep applying it, or write what it runs as one of the kinds that are"
         )
-    for at, held in () if pod_roles else _held(part.body, Pointer()):
-        raise ImportingError(
-            f"{part.place(at)}: {_title(part)} is of a kind that is not read. It holds a {held}: "
-            "import that from a file of its own, or keep applying it"
-        )
-
-
-def _held(body: Data, at: Pointer) -> Iterator[tuple[Pointer, str]]:
-    """Yield the objects of kinds that are read, or of workflows, inside of another."""
-    if isinstance(body, Mapping):
-        kind = Manifest(body=body).group_kind
-        if at and (kind in SERVED or kind in workflows.KINDS):
-            yield at, kind.kind
-        for key, value in body.items():
-            yield from _held(value, at / key)
-    elif isinstance(body, list):
-        for index, value in enumerate(body):
-            yield from _held(value, at / index)
+    for at, held in () if pod_roles else holders(part.body):
+        inner = Manifest(body=held).group_kind
+        if at and (inner in SERVED or inner in workflows.KINDS):
+            raise ImportingError(
+                f"{part.place(at)}: {_title(part)} is of a kind that is not read. It holds a "
+                f"{inner.kind}: import that from a file of its own, or keep applying it"
+            )
 
 
 def _launches(role: Role) -> bool:
@@ -186,10 +175,7 @@ def _left_of(
     part: SourceObject, above: str, carried: frozenset[str], why: Mapping[str, tuple[str, Loss]]
 ) -> Iterator[NotImported]:
     """Yield the fields below a pointer that are not carried, each with the reason."""
-    holder: Data = part.body
-    for key in Pointer(above).parts:
-        holder = mapping(holder).get(key)
-    for key, value in mapping(holder).items():
+    for key, value in mapping(lookup(part.body, above)).items():
         if key not in carried:
             text, severity = why.get(key, ("a job spec has no field for it", Loss.BEHAVIOUR))
             yield part.not_imported(Pointer(above) / key, value, text, severity)
@@ -206,8 +192,7 @@ _OF_HYPERPOD = {
 
 def _of_hyperpod(part: SourceObject) -> tuple[SourceObject, ...]:
     spec = part.spec
-    replicas = spec.get("replicaSpecs")
-    groups = replicas if isinstance(replicas, list) else []
+    groups = sequence(spec.get("replicaSpecs"))
     if len(groups) != 1:
         raise ImportingError(
             f"{part.place('/spec/replicaSpecs')}: {_title(part)} has {len(groups)} roles, and a "
@@ -272,13 +257,11 @@ _OF_TASKS = {
 def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
     """Return a Volcano Job with the pytorch plugin as the PyTorchJob that it is equivalent to."""
     spec = part.spec
-    plugins, tasks = mapping(spec.get("plugins")), spec.get("tasks")
-    known_tasks = tasks if isinstance(tasks, list) else []
-    groups = {str(mapping(task).get("name")): at for at, task in enumerate(known_tasks)}
-    arguments = plugins.get("pytorch")
+    plugins, tasks = mapping(spec.get("plugins")), mappings(spec.get("tasks"))
+    groups = {str(task.get("name")): at for at, task in enumerate(tasks)}
     options = dict(
         str(word).removeprefix("--").partition("=")[::2]
-        for word in (arguments if isinstance(arguments, list) else ())
+        for word in sequence(plugins.get("pytorch"))
     )
     named = {"Master": options.get("master", "master"), "Worker": options.get("worker", "worker")}
     task_index = {role: groups[name] for role, name in named.items() if name in groups}
@@ -288,15 +271,13 @@ def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
             f"and at most workers. It holds {described(roles({**part.body, 'kind': 'pods'}))}"
         )
     scheduler = {key: spec[key] for key in ("schedulerName",) if key in spec}
-    replicas = {
-        role: _task(mapping(known_tasks[at]), options, scheduler) for role, at in task_index.items()
-    }
+    replicas = {role: _task(tasks[at], options, scheduler) for role, at in task_index.items()}
     policy: dict[str, Data] = {}
     if "maxRetry" in spec:
         policy["backoffLimit"] = spec["maxRetry"]
     scheduling = {key: spec[key] for key in ("queue", "minAvailable") if key in spec}
     if scheduling != {"minAvailable": 1}:
-        policy["schedulingPolicy"] = {"minAvailable": _pods(known_tasks), **scheduling}
+        policy["schedulingPolicy"] = {"minAvailable": _pods(tasks), **scheduling}
     carried = frozenset({"tasks", "maxRetry", "schedulerName", "queue"})
     carried |= policy.get("schedulingPolicy", {}).keys()
     left = [*_left_of(part, "/spec", carried, _OF_VOLCANO)]
@@ -316,12 +297,12 @@ def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
     return (_pytorchjob(part, made, moved, tuple(left)),)
 
 
-def _pods(tasks: Sequence[Data]) -> int:
+def _pods(tasks: Sequence[Mapping[str, Data]]) -> int:
     """Return the number of pods, which is how many Volcano waits for by default.
 
     https://volcano.sh/en/docs/vcjob/
     """
-    counts = (mapping(task).get("replicas", 1) for task in tasks)
+    counts = (task.get("replicas", 1) for task in tasks)
     return sum(count for count in counts if isinstance(count, int))
 
 
@@ -342,16 +323,12 @@ def _task(
     """Return a PyTorchJob replica, whose operator requires certain names of container and port."""
     template = mapping(task.get("template"))
     spec = mapping(template.get("spec"))
-    written = spec.get("containers")
-    containers = (
-        [dict(mapping(container)) for container in written] if isinstance(written, list) else []
-    )
+    containers = [dict(container) for container in mappings(spec.get("containers"))]
     if containers:
         port = options.get("port", "")
-        ports = containers[0].get("ports")
         meets = {"name": "pytorchjob-port", "containerPort": int(port) if port.isdigit() else 23456}
-        others = ports if isinstance(ports, list) else []
-        containers[0] |= {"name": PYTORCHJOB.container, "ports": [*others, meets]}
+        ports = [*sequence(containers[0].get("ports")), meets]
+        containers[0] |= {"name": PYTORCHJOB.container, "ports": ports}
     own = {key: value for key, value in spec.items() if key != "restartPolicy"}
     return {
         **({"replicas": task["replicas"]} if "replicas" in task else {}),

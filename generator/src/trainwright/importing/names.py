@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
-from trainwright.importing.equivalence.programs import Program
+from trainwright.datatypes.pointer import mapped
 from trainwright.objects.pods.pod import Workload
 
 if TYPE_CHECKING:
@@ -150,29 +150,21 @@ def referring(text: str, names: Names, numbered: str = "") -> str:
 def anonymous(pod: form.Pod, names: Names) -> form.Pod:
     """Return a pod whose texts name pods by their numbers, which are the same in every run."""
 
-    def plain(text: str) -> str:
-        others = {number: f"({name})" for name, number in _OTHERS.items()}
-        return names.replaced(text, lambda number: others.get(number, f"(pod {number})"))
+    others = {number: f"({name})" for name, number in _OTHERS.items()}
+
+    def plain(data: Data) -> Data:
+        if not isinstance(data, str):
+            return data
+        return names.replaced(data, lambda number: others.get(number, f"(pod {number})"))
 
     def anew(data: Data) -> Data:
         """Replace the names in data; most of a pod's data has none."""
-        return replaced(data) if names.may_be_in(repr(data)) else data
+        return mapped(data, plain) if names.may_be_in(repr(data)) else data
 
-    def replaced(data: Data) -> Data:
-        if isinstance(data, str):
-            return plain(data)
-        if isinstance(data, Mapping):
-            return {key: replaced(value) for key, value in data.items()}
-        if isinstance(data, list | tuple):
-            return type(data)(replaced(item) for item in data)
-        return data
-
-    def of_program(program: Program) -> Program:
-        return replace(program, flags=replaced(program.flags), words=replaced(program.words))
-
+    flags, words = mapped(pod.program.flags, plain), mapped(pod.program.words, plain)
     return replace(
         pod,
-        program=of_program(pod.program),
+        program=replace(pod.program, flags=flags, words=words),
         env=anew({k: "run" if names.is_run(value) else value for k, value in pod.env.items()}),
         files=anew(pod.files),
         init=anew(pod.init),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainwright.datatypes.data import Data, mapping
-from trainwright.datatypes.pointer import Pointer, lookup, with_value, without_value
+from trainwright.datatypes.pointer import Pointer, lookup, with_value, without, without_value
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.labels import DOMAIN, OF_JOBS
 from trainwright.objects.kueue import QUEUE_LABEL
@@ -38,7 +38,8 @@ _KUEUE = "kueue.x-k8s.io/manager"  # of an entry in the runtimePatches of a Trai
 
 def as_written(body: Mapping[str, Data], kind: Kind) -> dict[str, Data]:
     """Return the object as it would be applied: without what was added to it in the cluster."""
-    manifest = {key: _own(value) for key, value in body.items() if key != "status"}
+    rest = {key: value for key, value in body.items() if key != "status"}
+    manifest: dict[str, Data] = without(rest, _is_printed)
     manifest["metadata"] = _metadata(mapping(body.get("metadata")))
     if kind.kind == "Job" and not lookup(manifest, "/spec/manualSelector"):
         manifest = _without_selector(manifest)
@@ -69,15 +70,9 @@ def _metadata(metadata: Mapping[str, Data]) -> dict[str, Data]:
     return kept_metadata
 
 
-def _own(data: Data) -> Data:
-    """Return data without the empty timestamps that templates of pods are printed with."""
-    if isinstance(data, Mapping):
-        return {
-            key: _own(value)
-            for key, value in data.items()
-            if not (key == "creationTimestamp" and value is None)
-        }
-    return [_own(item) for item in data] if isinstance(data, list) else data
+def _is_printed(key: str, value: Data) -> bool:
+    """Whether it is an empty timestamp, as templates of pods are printed with."""
+    return key == "creationTimestamp" and value is None
 
 
 def _without_selector(manifest: dict[str, Data]) -> dict[str, Data]:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainwright.datatypes.data import Data, mapping
+from trainwright.datatypes.data import Data, mapping, sequence
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.pointer import Pointer, lookup, scalars
+from trainwright.datatypes.pointer import Pointer, lookup, mapped, scalars
 from trainwright.importing.kept_names import is_variable
 from trainwright.importing.source import Source
 from trainwright.kinds import TARGETS
@@ -21,25 +21,20 @@ _OF_PROGRAMS = frozenset({"command", "args", "env", "data", "lifecycle"})
 
 def filled(part: SourceObject, values: Mapping[str, str]) -> SourceObject:
     """Return the object with its placeholders replaced by the values of that name, if any."""
-    return replace(part, body=_filled(part.body, values)) if values else part
-
-
-def _filled(data: Data, values: Mapping[str, str]) -> Data:
-    if isinstance(data, Mapping):
-        return {key: _filled(item, values) for key, item in data.items()}
-    if isinstance(data, list):
-        return [_filled(item, values) for item in data]
-    if not isinstance(data, str):
-        return data
 
     def value(match: re.Match[str]) -> str:
         return values.get(_name(match), match[0])
 
-    whole = PLACEHOLDER.fullmatch(data)
-    if whole and _name(whole) in values:
-        given = values[_name(whole)]
-        return int(given) if given.isdecimal() else given
-    return PLACEHOLDER.sub(value, data)
+    def with_values(scalar: Data) -> Data:
+        if not isinstance(scalar, str):
+            return scalar
+        whole = PLACEHOLDER.fullmatch(scalar)
+        if whole and _name(whole) in values:
+            given = values[_name(whole)]
+            return int(given) if given.isdecimal() else given
+        return PLACEHOLDER.sub(value, scalar)
+
+    return replace(part, body=mapped(part.body, with_values)) if values else part
 
 
 def _name(match: re.Match[str]) -> str:
@@ -121,9 +116,5 @@ def _is_read_by_shell(body: Mapping[str, Data], pointer: Pointer, value: str) ->
     if parts[-2] not in ("command", "args") or not value.startswith("-"):
         return True
     container = mapping(lookup(body, pointer.parent.parent))
-    words = [*_words(container.get("command")), *_words(container.get("args"))]
+    words = [str(word) for key in ("command", "args") for word in sequence(container.get(key))]
     return not words or any(map(_SHELL.fullmatch, words)) or "<" in value
-
-
-def _words(written: Data) -> list[str]:
-    return [str(word) for word in written] if isinstance(written, list) else []

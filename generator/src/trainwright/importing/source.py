@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.manifest import Manifest
+from trainwright.datatypes.pointer import holders, without
 from trainwright.documents.validation import schema
 from trainwright.importing import companions
 from trainwright.importing.described_pod import described_pod
@@ -18,13 +18,6 @@ from trainwright.importing.equivalence.form import NormalForm
 from trainwright.kinds import operators
 from trainwright.kinds.reading import ImportingError, NotImported, Reason, SourceObject
 from trainwright.objects.pods.pod import Pod, Workload
-
-
-def _without_nulls(data: Data) -> Data:
-    """Return data without nulls, which the API server takes for absent."""
-    if isinstance(data, Mapping):
-        return {key: _without_nulls(value) for key, value in data.items() if value is not None}
-    return [_without_nulls(item) for item in data] if isinstance(data, list) else data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +73,8 @@ class Source:
             if part.beside or not manifest.identity[0]:  # a compose file
                 continue
             kind = manifest.kind.removeprefix("Cluster")  # a runtime of both is the same
-            body = {**_without_nulls(part.body), "kind": kind}
+            # The API server takes nulls for absent.
+            body = {**without(part.body, lambda _, value: value is None), "kind": kind}
             for violation in schema.kind(kind, kubernetes).explain(body):
                 if not violation.key and not violation.missing:
                     place = part.place(violation.pointer)
@@ -122,19 +116,10 @@ _MOST_PODS = 10_000
 
 def _refuse_millions(manifests: tuple[Manifest, ...], title: str) -> None:
     """Raise ImportingError for more pods than any run has: a typing error is not worth building."""
-    for manifest in manifests:
-        _refuse_many(manifest.body, title)
-
-
-def _refuse_many(data: Data, title: str) -> None:
-    if isinstance(data, list):
-        for item in data:
-            _refuse_many(item, title)
-    elif not isinstance(data, str) and isinstance(data, Mapping):
-        for key, value in data.items():
+    for holder in (holder for manifest in manifests for _, holder in holders(manifest.body)):
+        for key, value in holder.items():
             if key in _COUNTS and isinstance(value, int) and value > _MOST_PODS:
                 raise ImportingError(f"{title}: {key} is {value}: that many pods are a mistake")
-            _refuse_many(value, title)
 
 
 def read(manifests: tuple[Manifest, ...], workload: Workload, *, sampled: bool) -> NormalForm:

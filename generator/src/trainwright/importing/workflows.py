@@ -17,7 +17,7 @@ from trainwright.datatypes.data import Data, dig, is_accelerator, mapping, mappi
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest
-from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.pointer import Pointer, holders
 from trainwright.kinds import SERVED
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.roles import roles
@@ -88,7 +88,7 @@ def _of_argo(body: Mapping[str, Data], kind: GroupKind) -> Iterator[_Step]:
 
 def _of_tekton(body: Mapping[str, Data]) -> Iterator[_Step]:
     action = body.get("kind") == "StepAction"
-    steps = [(Pointer("/spec"), mapping(body.get("spec")))] if action else _steps(body, Pointer())
+    steps = [(Pointer("/spec"), mapping(body.get("spec")))] if action else _steps(body)
     for at, step in steps:
         amounts = {"resources": step.get("computeResources") or step.get("resources")}
         if starts := _trains({**step, **amounts}, text(step.get("script"))):
@@ -96,17 +96,11 @@ def _of_tekton(body: Mapping[str, Data]) -> Iterator[_Step]:
             yield _Step(at, title, starts, _INTO_A_JOB.format("step", "$(…)"))
 
 
-def _steps(data: Data, at: Pointer) -> Iterator[tuple[Pointer, Mapping[str, Data]]]:
+def _steps(data: Data) -> Iterator[tuple[Pointer, Mapping[str, Data]]]:
     """Yield the steps of a task, in any part of a pipeline."""
-    if isinstance(data, Mapping):
-        for key, value in data.items():
-            if key == "steps":
-                yield from ((at / key / i, step) for i, step in enumerate(mappings(value)))
-            else:
-                yield from _steps(value, at / key)
-    elif isinstance(data, list):
-        for index, item in enumerate(data):
-            yield from _steps(item, at / index)
+    for at, holder in holders(data):
+        for index, step in enumerate(mappings(holder.get("steps"))):
+            yield at / "steps" / index, step
 
 
 def _started_object(template: Mapping[str, Data]) -> str:

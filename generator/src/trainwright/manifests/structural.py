@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.pointer import without
 
 Structural: TypeAlias = Mapping[str, Data]
 
@@ -55,10 +56,7 @@ def _closed(schema: Structural, metadata: Mapping[str, Data]) -> dict[str, Data]
 
 def without_patterns(schema: Data) -> Data:
     """Return a JSON Schema without its regular expressions, some of which only Go reads."""
-    if isinstance(schema, Mapping):
-        kept = {k: v for k, v in schema.items() if k != "pattern" or not isinstance(v, str)}
-        return {key: without_patterns(value) for key, value in kept.items()}
-    return [without_patterns(part) for part in schema] if isinstance(schema, list) else schema
+    return without(schema, lambda key, value: key == "pattern" and isinstance(value, str))
 
 
 def keeps_unknown(schema: Structural) -> bool:
