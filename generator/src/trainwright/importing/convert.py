@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from trainwright.datatypes.data import Data
+from trainwright.datatypes.data import Data, dig, mapping
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.pointer import Pointer, leaves
+from trainwright.datatypes.pointer import Pointer, leaves, without_value
 from trainwright.importing import (
     accounting,
     candidate,
@@ -224,23 +224,14 @@ def _without(spec: Mapping[str, Data], path: Pointer) -> dict[str, Data] | None:
         name = str(spec["name"])[:-1].rstrip("-")
         return {**spec, "name": name} if name else None
     while path and not (path.parts[0] == "roles" and len(path.parts) < 3):
-        shorter = _dropped(spec, path.parts)
-        if shorter is not None:
-            return shorter
+        holder = mapping(dig(spec, *path.parent.parts))
+        if holder.get(path.last) is not None and _NEEDED.isdisjoint(path.parts):
+            return dict(without_value(spec, path))
         path = path.parent
     return None
 
 
-def _dropped(spec: Mapping[str, Data], keys: Sequence[str]) -> dict[str, Data] | None:
-    key, *rest = keys
-    if spec.get(key) is None or key in ("image", "entrypoint", "apiVersion", "kind"):
-        return None
-    if not rest:
-        return {name: value for name, value in spec.items() if name != key}
-    if not isinstance(spec[key], Mapping):
-        return None
-    inner = _dropped(spec[key], rest)
-    return None if inner is None else {**spec, key: inner}
+_NEEDED = frozenset({"image", "entrypoint", "apiVersion", "kind"})
 
 
 def _why_unsupported(attempt: Unsupported) -> str:
