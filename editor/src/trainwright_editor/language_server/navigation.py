@@ -6,15 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from trainwright.authoring import names
-from trainwright.authoring.place import (
-    Place,
-    Target,
-    environment_document,
-    extended,
-    job_at,
-    layered,
-    target,
-)
+from trainwright.authoring.place import Place, Target, extended, job_at, layered, target
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.layout import JobFile, environment_path, job_of
 from trainwright.datatypes.pointer import Pointer, lookup
@@ -175,7 +167,7 @@ def every(place: Place) -> Iterator[JobFile]:
 def _volume(place: Place, name: str) -> Iterator[Target]:
     yield target(place.session, place.path, place.pointer)
     for at in names.VOLUME_NAMES:
-        if place.lookup(at) == name:
+        if place.text.value(at) == name:
             yield target(place.session, place.path, at)
 
 
@@ -209,9 +201,7 @@ def declaration(place: Place) -> tuple[str, str] | None:
 
 
 def declaring(place: Place, key: str, name: str) -> Target | None:
-    """Where an environment declares something."""
-    document = environment_document(place.session, place.environment)
-    pointer = Pointer.of(key, name)
-    if document is None or pointer not in document.places:
-        return None
-    return target(place.session, environment_path(place.environment), pointer)
+    """Return where an environment declares something."""
+    path, pointer = environment_path(place.environment), Pointer.of(key, name)
+    is_there = pointer in place.session.text(path).by_pointer
+    return target(place.session, path, pointer) if is_there else None

@@ -68,7 +68,7 @@ def _untried(
 
 
 def _key(finding: Finding) -> tuple[str, str, str]:
-    """The same finding after lines above it came or went."""
+    """Return what a finding keeps after lines above it came or went."""
     return finding.rule, finding.place.file, f"{finding.path} {finding.message}"
 
 
@@ -120,7 +120,7 @@ def _is_better(
 
 
 def _changed(session: Session, path: str, old: bytes) -> Iterator[int]:
-    """The numbers of the lines that a file has otherwise than before, from 1.
+    """Yield the numbers of the lines that a file has otherwise than before, from 1.
 
     One that is only indented otherwise says what it said.
     """

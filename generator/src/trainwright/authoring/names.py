@@ -6,18 +6,11 @@ Each is written as a value somewhere, and declared somewhere else.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from trainwright.authoring.place import (
-    Place,
-    Target,
-    environment_document,
-    layered,
-    target,
-    value_at,
-)
-from trainwright.datatypes.data import Data
+from trainwright.authoring.place import Place, Target, layered, target
+from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile, environment_path, job_of
 from trainwright.datatypes.pointer import Pointer, lookup
@@ -54,7 +47,7 @@ class Name:
     pointer: Pointer = Pointer()
 
     def target(self, session: Session) -> Target | None:
-        """Where it is declared."""
+        """Return where it is declared."""
         return target(session, self.path, self.pointer) if self.path else None
 
 
@@ -91,22 +84,20 @@ def possible_keys(parent: Pointer) -> list[Name]:
 
 
 def declared(session: Session, environment: str, key: str) -> Iterator[Name]:
-    """Everything that an environment declares under a key, or any environment, for a base."""
+    """Yield what an environment declares under a key, or any environment, for a base."""
     names = (environment,) if environment else tuple(session.workspace.survey.jobs)
     seen: set[str] = set()
     for name in names:
-        document = environment_document(session, name)
-        entries = value_at(document, key)
-        for text, value in entries.items() if isinstance(entries, Mapping) else ():
+        path = environment_path(name)
+        for text, value in mapping(session.text(path).value(f"/{key}")).items():
             if text not in seen:
                 seen.add(text)
-                path = environment_path(name)
                 yield Name(text, describe(key, text, value), path, Pointer.of(key, text))
 
 
 def describe(key: str, name: str, value: Data) -> str:
     """Return a description, paragraph by paragraph, of something that an environment declares."""
-    declared = value if isinstance(value, Mapping) else {}
+    declared = mapping(value)
     lines = [str(declared["description"])] if declared.get("description") else []
     if key == "targets" and name in TARGETS:
         lines.append(TARGETS[name].summary)
@@ -126,13 +117,13 @@ def _bases(session: Session, path: str) -> Iterator[Name]:
 
 
 def base(session: Session, file: JobFile) -> Name:
-    """A spec that may be extended."""
-    about = value_at(session.text(file.path).document, "description")
+    """Return a spec that may be extended."""
+    about = session.text(file.path).value("/description")
     return Name(str(file), str(about or ""), file.path, Pointer("/name"))
 
 
 def only_bases(session: Session) -> Iterator[JobFile]:
-    """The specs that are of no environment, and there to be extended."""
+    """Yield the specs that are of no environment, and there to be extended."""
     tree, environments = session.workspace.tree, session.workspace.survey.jobs
     for folder in tree.entries("environments"):
         inside = f"environments/{folder.name}/jobs"
@@ -144,14 +135,14 @@ def only_bases(session: Session) -> Iterator[JobFile]:
 
 def _volumes(place: Place) -> Iterator[Name]:
     spec = layered(place.session, job_of(place.path)) if place.kind == "job" else None
-    volumes = lookup(spec.data, "/volumes") if spec else value_at(place.text.document, "volumes")
-    for name, value in volumes.items() if isinstance(volumes, Mapping) else ():
-        mounted = value.get("mountPath") if isinstance(value, Mapping) else ""
+    volumes = lookup(spec.data, "/volumes") if spec else place.text.value("/volumes")
+    for name, value in mapping(volumes).items():
+        mounted = mapping(value).get("mountPath")
         yield Name(name, f"mounted at {mounted}" if mounted else "")
 
 
 def _fabrics() -> Iterator[Name]:
-    """The profiles of networks that are shipped."""
+    """Yield the profiles of networks that are shipped."""
     for name in fabrics.names():
         if profile := fabrics.profile(name):
             needs = [f"Needs {what}." for what in profile.needs.installed]
@@ -159,7 +150,7 @@ def _fabrics() -> Iterator[Name]:
 
 
 def rules() -> Iterator[Name]:
-    """Every rule that there is."""
+    """Yield every rule that there is."""
     from trainwright.rules.edits.outcomes import EDIT_RULES
     from trainwright.rules.registry import RULES
 
@@ -170,10 +161,10 @@ def rules() -> Iterator[Name]:
 
 
 def rule_named(place: Place) -> str:
-    """The rule whose id is pointed at; empty for anything else."""
+    """Return the rule whose id is pointed at; empty for anything else."""
     entry = place.entry
     if entry is None:
         return ""
     if _RULE_VALUES.fullmatch(entry.pointer):
-        return str(lookup(place.text.document.data, entry.pointer)) if place.text.document else ""
+        return str(place.value)
     return entry.pointer.last if _RULE_KEYS.fullmatch(entry.pointer) else ""

@@ -18,7 +18,7 @@ from trainwright.datatypes.layout import (
     environment_path,
     job_of,
 )
-from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import Document
 from trainwright.specs import layers
 from trainwright.specs.fields import Field, field
@@ -61,10 +61,7 @@ class Place:
     @property
     def value(self) -> Data:
         """The file's value at the pointer."""
-        return self.lookup(self.pointer)
-
-    def lookup(self, pointer: str) -> Data:
-        return lookup(self.text.document.data, pointer) if self.text.document else None
+        return self.text.value(self.pointer)
 
     @property
     def field(self) -> Field:
@@ -144,21 +141,8 @@ def extended(document: Document) -> str:
 
 
 def job_at(place: Place) -> Layered | None:
-    """The spec of the job whose file it is."""
+    """Return the spec of the job whose file it is."""
     return layered(place.session, job_of(place.path)) if place.kind == "job" else None
-
-
-def environment_document(session: Session, environment: str) -> Document | None:
-    """An environment's own file, as far as it can be understood."""
-    return session.text(environment_path(environment)).document if environment else None
-
-
-def value_at(document: Document | None, *keys: str) -> Data:
-    """Return the value under nested keys of a file, or None."""
-    value: Data = document.data if document else None
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +154,7 @@ class Target:
 
 
 def target(session: Session, path: str, pointer: str) -> Target:
-    """Where a file writes a value: its key, its item, or its first line."""
+    """Return where a file writes a value: its key, its item, or its first line."""
     entry = session.text(path).by_pointer.get(Pointer(pointer))
     if entry is None:
         return Target(path, Span(Position(0, 0), Position(0, 0)))

@@ -16,7 +16,7 @@ from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile, job_of
-from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.suggestion import suggestion
 from trainwright.documents import editing, yamlio
 from trainwright.findings import diagnostics as dx
@@ -83,7 +83,7 @@ def _removed(session: Session, finding: Finding) -> Iterator[Action]:
 
 
 def _alone(session: Session, path: str, pointer: Pointer) -> Pointer:
-    """The outermost mapping that would be empty without a value, or the value."""
+    """Return the outermost mapping that would be empty without a value, or the value."""
     above = pointer.parent
     siblings = [e for e in session.text(path).entries if e.pointer.parent == above]
     return _alone(session, path, above) if above and len(siblings) == 1 else pointer
@@ -111,7 +111,7 @@ def _named(session: Session, finding: Finding) -> Iterator[Action]:
     entry = _entry(session, finding)
     if finding.rule != dx.REFERENCE.id or entry is None or entry.key is None:
         return
-    value = _value(session, finding.place.file, entry.pointer)
+    value = session.text(finding.place.file).value(entry.pointer)
     at = entry.value.start
     place = Place(session, finding.place.file, at)
     possible = [option.text for option in names.possible(place, entry.pointer, place.in_spec)]
@@ -139,7 +139,7 @@ def _replaced(
 
 
 def _written(session: Session, finding: Finding) -> Iterator[Action]:
-    """The line as the remedy of broken YAML writes it."""
+    """Yield an edit to the line as the remedy of broken YAML writes it."""
     match, path = _WRITE.search(finding.remedy), finding.place.file
     if finding.rule != dx.SYNTAX.id or match is None:
         return
@@ -173,7 +173,7 @@ def _fields(session: Session, finding: Finding) -> Iterator[Action]:
 
 
 def _with_fields(session: Session, path: str, entry: Entry, text: str) -> bytes:
-    """Return a file with an entry replaced by other fields. Raises EditError and _TakenError."""
+    """Return a file with an entry replaced by other fields. Raise EditError or _TakenError."""
     if entry.key is None and entry.pointer.last.isdecimal():
         return replaced(session, path, entry.value, text)
     if entry.key and entry.pointer.parent.last.isdecimal() and "\n" not in text:  # of a list's item
@@ -196,8 +196,9 @@ class _TakenError(Exception):
 def _leaves(
     session: Session, path: str, entry: Entry, fields: Mapping[str, Data]
 ) -> Iterator[tuple[Pointer, Data]]:
-    """Yield each value to set, with its pointer in the file. Raises _TakenError if something else
-    is already written there."""
+    """Yield each value to set, with its pointer in the file. Raise _TakenError if something else is
+    already written there.
+    """
     above, root = entry.pointer.parent, spec_root(path, entry.pointer) or Pointer()
     first, kind = next(iter(fields)), kind_of(path)
     here = field_of(kind, above)
@@ -207,7 +208,7 @@ def _leaves(
     inside = is_allowed_here or first not in field_of(kind, root).keys
     for key, value in fields.items():
         at = (above if inside else root) / key
-        yield from _unset(_value(session, path, at), at, value, entry)
+        yield from _unset(session.text(path).value(at), at, value, entry)
 
 
 def _unset(present: Data, at: Pointer, value: Data, entry: Entry) -> Iterator[tuple[Pointer, Data]]:
@@ -235,7 +236,7 @@ def _token(line: str, start: int) -> tuple[int, int]:
 
 
 def _set(session: Session, finding: Finding) -> Iterator[Action]:
-    """The value that a remedy names: `retries: 3`."""
+    """Yield an edit to the value that a remedy names: `retries: 3`."""
     file = job_of_finding(session, finding)
     if file is None or finding.rule == dx.SCHEMA.id:
         return
@@ -250,9 +251,9 @@ def _set(session: Session, finding: Finding) -> Iterator[Action]:
 
 
 def _lifted(session: Session, finding: Finding) -> Iterator[Action]:
-    """The fields of `spec` at the top, and the name and labels of `metadata`."""
+    """Yield an edit with the fields of `spec` at the top, and the name and labels of `metadata`."""
     path, pointer = finding.place.file, finding.path
-    data = _value(session, path, "")
+    data = session.text(path).value("")
     if pointer != "/spec" or finding.rule != dx.SCHEMA.id or not isinstance(data, Mapping):
         return
     keys = [key for key in ("metadata", "spec") if key in data]
@@ -272,7 +273,7 @@ _OF_METADATA = frozenset({"name", "labels", "annotations"})  # that jobs have as
 
 
 def _name(session: Session, finding: Finding) -> Iterator[Action]:
-    """The name of the file in the file."""
+    """Yield an edit that writes the name of the file into it."""
     if finding.rule != dx.NAME.id:
         return
     path = finding.place.file
@@ -294,20 +295,15 @@ _REMEDIES: tuple[Callable[[Session, Finding], Iterator[Action]], ...] = (
 )
 
 
-def _value(session: Session, path: str, pointer: str) -> Data:
-    document = session.text(path).document
-    return lookup(document.data, pointer) if document else None
-
-
 def replaced(session: Session, path: str, span: Span, text: str) -> bytes:
-    """A file with another text in a span."""
+    """Return a file with another text in a span."""
     raw = session.raw(path).decode("utf-8", "replace")
     start, end = (offset(raw, at) for at in (span.start, span.end))
     return (raw[:start] + text + raw[end:]).encode()
 
 
 def job_of_finding(session: Session, finding: Finding) -> JobFile | None:
-    """The job that a finding is about."""
+    """Return the job that a finding is about, or None."""
     environment, slash, name = finding.subject.partition("/")
     file = JobFile(environment, name)
     return file if slash and session.workspace.has(file) else None

@@ -146,13 +146,13 @@ class Session:
         return raw if isinstance(raw, bytes) else b""
 
     def text(self, path: str) -> Text:
-        """A file as it is now, as far as it can be understood."""
+        """Return a file as it is now, as far as it can be understood."""
         return self._read(path, self.raw(path))
 
     def lines(self, path: str) -> tuple[str, ...]:
         return self.text(path).lines
 
     def jobs(self) -> Iterator[JobFile]:
-        """Every job that there is."""
+        """Yield every job that there is."""
         for files in self.workspace.survey.jobs.values():
             yield from files

@@ -11,9 +11,10 @@ from typing import Literal
 
 from yaml.nodes import MappingNode, Node, SequenceNode
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.documents import yamlio
 from trainwright.documents.yamlio import Document
 from trainwright.specs.load import read_spec
@@ -43,13 +44,13 @@ class Span:
 
 
 def position(text: str, offset: int) -> Position:
-    """Where a character of a text is."""
+    """Return where a character of a text is."""
     before = LINE_BREAK.split(text[:offset])
     return Position(len(before) - 1, len(before[-1]))
 
 
 def offset(text: str, at: Position) -> int:
-    """How many characters come before a position."""
+    """Return how many characters come before a position."""
     start = 0
     for _ in range(at.line):
         line_break = LINE_BREAK.search(text, start)
@@ -87,11 +88,15 @@ class Text:
     entries: tuple[Entry, ...] = ()
     by_pointer: dict[Pointer, Entry] = field(default_factory=dict)
 
+    def value(self, pointer: str) -> Data:
+        """Return the value at a pointer, or None, also of a file that nothing is understood of."""
+        return lookup(self.document.data, pointer) if self.document else None
+
     def line(self, number: int) -> str:
         return self.lines[number] if 0 <= number < len(self.lines) else ""
 
     def at(self, position: Position) -> Entry | None:
-        """The innermost entry whose key or scalar is at a position."""
+        """Return the innermost entry whose key or scalar is at a position."""
         innermost = None
         for entry in self.entries:
             on_key = entry.key is not None and position in entry.key
@@ -108,7 +113,7 @@ class Text:
         return innermost
 
     def written(self, span: Span) -> str:
-        """The text of a span that is on one line."""
+        """Return the text of a span that is on one line."""
         return self.line(span.start.line)[span.start.column : span.end.column]
 
     def token(self, at: Position) -> Span:
@@ -147,7 +152,7 @@ def _parsed(path: str, lines: Sequence[str]) -> Document | Finding:
 
 
 def _reached(outcome: Document | Finding) -> float:
-    """The line up to which a text can be understood."""
+    """Return the line up to which a text can be understood."""
     return inf if isinstance(outcome, Document) else outcome.place.line
 
 
