@@ -81,8 +81,9 @@ def rendered(root: Path, planned: EnvironmentBuild) -> Iterator[tuple[JobFile, M
 def finding(job: JobFile, comparison: Comparison) -> Finding:
     """Return a finding for an object that the API server refuses, at the job it comes from."""
     pointer = _pointer(comparison.fields[0]) if comparison.fields else ""
-    return replace(
-        REFUSED.at(Location(job.path), f"the API server refuses it: {comparison.refused}"),
+    return REFUSED.at(
+        Location(job.path),
+        f"the API server refuses it: {comparison.refused}",
         subject=str(job),
         manifest=comparison.manifest.title,
         pointer=pointer,

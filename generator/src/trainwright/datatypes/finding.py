@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
@@ -63,6 +64,56 @@ class Finding:
     @property
     def order(self) -> tuple[Location, str, str, str]:
         return (self.place, self.rule, self.pointer, self.message)
+
+
+class Cause:
+    """The base of what findings are about: rules, outcomes of edits and other mistakes."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # some subclasses have them as fields
+
+        @property
+        def id(self) -> str: ...
+
+        @property
+        def severity(self) -> Severity: ...
+
+        @property
+        def effect(self) -> str: ...
+
+        @property
+        def remedy(self) -> str: ...
+
+    def at(  # noqa: PLR0913 - a field each
+        self,
+        place: Location,
+        message: str,
+        *,
+        remedy: str = "",
+        severity: Severity | None = None,
+        subject: str = "",
+        path: Pointer = Pointer(),  # noqa: B008 - it is a string
+        note: str = "",
+        related: tuple[Related, ...] = (),
+        manifest: str = "",
+        pointer: str = "",
+    ) -> Finding:
+        """Return a finding at a place, with this remedy and severity unless others are given."""
+        return Finding(
+            rule=self.id,
+            severity=severity or self.severity,
+            place=place,
+            message=message,
+            remedy=remedy or self.remedy,
+            subject=subject,
+            path=path,
+            note=note,
+            effect=self.effect,
+            related=related,
+            manifest=manifest,
+            pointer=pointer,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from trainwright.datatypes.finding import Finding, Location, Related, Severity
+from trainwright.datatypes.finding import Cause, Severity
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.pointer import Pointer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnostic:
+class Diagnostic(Cause):
     """One kind of mistake; `effect`, `symptom` and `remedy` are as in the words of a rule.
 
     The remedy is the default for findings without a more precise one. Those that are `waivable`
@@ -30,31 +29,6 @@ class Diagnostic:
     remedy: str
     severity: Severity = Severity.ERROR
     waivable: bool = False
-
-    def at(
-        self,
-        place: Location,
-        message: str,
-        *,
-        remedy: str = "",
-        subject: str = "",
-        path: Pointer = Pointer(),  # noqa: B008 - it is a string
-        note: str = "",
-        related: tuple[Related, ...] = (),
-    ) -> Finding:
-        """Return a finding of this kind at a place."""
-        return Finding(
-            rule=self.id,
-            severity=self.severity,
-            place=place,
-            message=message,
-            remedy=remedy or self.remedy,
-            subject=subject,
-            path=path,
-            note=note,
-            effect=self.effect,
-            related=related,
-        )
 
 
 _WORDS = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))

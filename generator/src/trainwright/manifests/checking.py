@@ -23,8 +23,6 @@ from trainwright.manifests import reading, webhooks
 from trainwright.manifests.catalog import Catalog, KnownKind
 from trainwright.manifests.reading import Chunk, Object
 from trainwright.objects.bundle import Bundle
-from trainwright.rule_model.rule import Rule
-from trainwright.rule_model.subject import Hit
 from trainwright.rules import families
 from trainwright.rules.gitops import duplicate_object
 from trainwright.rules.pods import REPEATED_NAME
@@ -129,7 +127,7 @@ def _remarks(
 ) -> Iterator[_Remark]:
     if chunk.found and isinstance(data, Mapping) and data.keys().isdisjoint(_ENVELOPE):
         message = "not a manifest: it has neither apiVersion nor kind"
-        yield _Remark(replace(dx.SHAPE.at(_NOWHERE, message), severity=Severity.NOTE), "")
+        yield _Remark(dx.SHAPE.at(_NOWHERE, message, severity=Severity.NOTE), "")
         return
     for item in reading.objects(data):
         yield from _about(item, ObjectLocation(index, item.prefix), setting, result)
@@ -261,20 +259,8 @@ def _ruled(manifest: Manifest, setting: CheckContext) -> Iterator[_Remark]:
     for rule, hit in families.run(subject):
         if rule.id == duplicate_object.id:  # reported where all manifests of a run are known
             continue
-        finding = _finding(rule, hit)
+        finding = rule.at(_NOWHERE, hit.message, remedy=rule.by_hand, note=hit.note)
         absent = lookup(manifest.body, hit.pointer) is None
         if absent and webhooks.fills(manifest.group_kind, hit.pointer):
             finding = webhooks.unless(finding)
         yield _Remark(finding, hit.pointer)
-
-
-def _finding(rule: Rule, hit: Hit) -> Finding:
-    return Finding(
-        rule=rule.id,
-        severity=rule.severity,
-        place=_NOWHERE,
-        message=hit.message,
-        remedy=rule.by_hand or rule.remedy,
-        note=hit.note,
-        effect=rule.effect,
-    )

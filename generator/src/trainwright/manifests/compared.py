@@ -66,17 +66,8 @@ def _refused(
 
 
 def _becomes(outcome: EditOutcome, after: Manifest, place: Location, revision: str) -> Finding:
-    rule = outcome.rule
-    return Finding(
-        rule=rule.id,
-        severity=rule.severity,
-        place=place,
-        message=f"{outcome.why} (compared with {revision})",
-        remedy=rule.remedy,
-        effect=rule.effect,
-        manifest=after.title,
-        pointer=outcome.pointer,
-    )
+    message = f"{outcome.why} (compared with {revision})"
+    return outcome.rule.at(place, message, manifest=after.title, pointer=outcome.pointer)
 
 
 def _place(pair: Pair, pointer: str, chunks: Sequence[Chunk]) -> Location:

@@ -166,13 +166,9 @@ def _duplicates(chunks: Sequence[Chunk], result: Sequence[CheckedText]) -> Itera
             if before is None:
                 others.append((chunk, seen.at))
                 continue
-            yield Finding(
-                rule=duplicate_object.id,
-                severity=duplicate_object.severity,
-                place=_name_of(chunk, seen.at),
-                message=f"{kind}/{name} is described twice",
-                remedy=duplicate_object.remedy,
-                effect=duplicate_object.effect,
+            yield duplicate_object.at(
+                _name_of(chunk, seen.at),
+                f"{kind}/{name} is described twice",
                 manifest=f"{kind}/{name}",
                 pointer="/metadata/name",
                 related=(Related("first", "it is here already", _name_of(*before)),),
@@ -226,8 +222,8 @@ def _unrendered(gathered: Gathered) -> Iterator[Finding]:
     for whole, count in gathered.wholes.items():
         files = plural(count, "file")
         message = f"skipped: {files} of the {whole.title()}, whose manifests are yet to be rendered"
-        finding = dx.SHAPE.at(Location(whole.file, 1), message, remedy=whole.remedy())
-        yield replace(finding, severity=Severity.NOTE)
+        place = Location(whole.file, 1)
+        yield dx.SHAPE.at(place, message, remedy=whole.remedy(), severity=Severity.NOTE)
 
 
 def _unknown(
@@ -250,9 +246,8 @@ def _unknown(
             yield dx.CEL_SKIPPED.at(place, f"{kind}: not evaluated: {text}: {reason}")
         else:
             message = f"skipped: no schema for {kind} of {api_version}, {objects}"
-            finding = dx.NO_SCHEMA.at(place, message)
             missing = need and api_version.partition("/")[0] not in FOR_TOOLS
-            yield replace(finding, severity=Severity.ERROR) if missing else finding
+            yield dx.NO_SCHEMA.at(place, message, severity=Severity.ERROR if missing else None)
 
 
 def _after_policy(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.listing import listed, plural
@@ -83,4 +82,4 @@ def _note(left_out: Sequence[Finding], variables: Sequence[Finding]) -> Finding:
     if all(map(of_shell, names)):
         remedy = "Check what is applied: `envsubst < FILE | trainwright validate -`."
     first = min(findings, key=lambda finding: (finding.place.line, finding.place.column))
-    return replace(dx.SHAPE.at(first.place, message, remedy=remedy), severity=Severity.NOTE)
+    return dx.SHAPE.at(first.place, message, remedy=remedy, severity=Severity.NOTE)

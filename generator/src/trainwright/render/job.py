@@ -681,8 +681,13 @@ def _against_schema(
     kind = schema.kind(manifest.kind, environment.kubernetes_version)
     for broken in kind.explain(manifest.body):
         dated = schema.dated(broken, kind.root, environment.kubernetes_version)
-        finding = dx.RENDERED_SCHEMA.at(spec.origin("/name"), dated.message, remedy=dated.remedy)
-        yield replace(finding, manifest=manifest.title, pointer=broken.pointer)
+        yield dx.RENDERED_SCHEMA.at(
+            spec.origin("/name"),
+            dated.message,
+            remedy=dated.remedy,
+            manifest=manifest.title,
+            pointer=broken.pointer,
+        )
 
 
 def _finding(
@@ -690,15 +695,12 @@ def _finding(
 ) -> Finding:
     """Return a finding at the position of the hit or else the rule, unless `at` overrides it."""
     path = at or _decisive(spec, hit.spec or rule.spec)
-    return Finding(
-        rule=rule.id,
-        severity=rule.severity,
-        place=spec.authored(path),
-        message=hit.message,
-        remedy=(rule.by_hand if at else hit.remedy) or rule.remedy,
+    return rule.at(
+        spec.authored(path),
+        hit.message,
+        remedy=rule.by_hand if at else hit.remedy,
         path=path,
         note=hit.note,
-        effect=rule.effect,
         related=(*_sources(spec, () if at else hit.also), *_overridden(spec, path)),
         manifest=manifest.title if manifest else "",
         pointer=hit.pointer,

@@ -179,16 +179,8 @@ def _serves(group: str, version: str) -> bool:
 
 def _of_rules(item: OwnObject, environment: Environment, together: Bundle) -> Iterator[Finding]:
     for rule, hit in families.run(subject_of(item.manifest, environment, None, together)):
-        yield Finding(
-            rule=rule.id,
-            severity=rule.severity,
-            place=_at(item, Pointer(hit.pointer)),
-            message=hit.message,
-            remedy=rule.by_hand or rule.remedy,
-            note=hit.note,
-            effect=rule.effect,
-            pointer=hit.pointer,
-        )
+        place = _at(item, Pointer(hit.pointer))
+        yield rule.at(place, hit.message, remedy=rule.by_hand, note=hit.note, pointer=hit.pointer)
 
 
 # --- what is there already -----------------------------------------------------------------------

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from trainwright.datatypes.data import Data
-from trainwright.datatypes.finding import Severity
+from trainwright.datatypes.finding import Cause, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.documents.yamlio import load_rendered
 from trainwright.specs.upstream import upstream
@@ -39,7 +39,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Documented:
+class Documented(Cause):
     """The base of rules about objects and about edits. `data/` is next to the module `module`."""
 
     id: str  # stable for ever

@@ -38,17 +38,8 @@ def deceives(said: str) -> str:
 
 def in_lines(lines: Iterable[tuple[Location, str]], subject: str = "") -> Iterator[Finding]:
     """Yield a finding for each given line, comments too: all have text that people do not see."""
-    rule = deceptive_text
     for place, line in lines:
-        yield Finding(
-            rule=rule.id,
-            severity=rule.severity,
-            place=place,
-            message=deceives(line),
-            remedy=rule.remedy,
-            subject=subject,
-            effect=rule.effect,
-        )
+        yield deceptive_text.at(place, deceives(line), subject=subject)
 
 
 def elsewhere(

@@ -68,14 +68,8 @@ def _rendered(chart: OtherChart, files: Files, name: str, namespace: str) -> Fil
 
 
 def _refused(file: JobFile, reason: str) -> Finding:
-    return Finding(
-        rule=dx.CHART.id,
-        severity=dx.CHART.severity,
-        place=Location(file.path),
-        message=f"the chart refuses the values: {reason}",
-        remedy=dx.CHART.remedy,
-        subject=str(file),
-    )
+    message = f"the chart refuses the values: {reason}"
+    return dx.CHART.at(Location(file.path), message, subject=str(file))
 
 
 def _write(copy: Path, job: str, files: Files) -> None:
