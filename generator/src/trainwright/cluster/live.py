@@ -110,13 +110,9 @@ def compare(cluster: Cluster, namespace: str, manifest: Manifest, manager: str) 
             manifest=manifest, before=None, after=None, refused=error.message, fields=error.fields
         )
     if live is None:  # shown as in git: what defaults and webhooks add would only distract
-        return Comparison(manifest=manifest, before=None, after=_text(body))
+        return Comparison(manifest=manifest, before=None, after=yamlio.dump(_hidden({}, body)[1]))
     before, after = _hidden(_stripped(live), _stripped(result))
     return Comparison(manifest=manifest, before=yamlio.dump(before), after=yamlio.dump(after))
-
-
-def _text(body: dict[str, Data]) -> str:
-    return yamlio.dump(_hidden({}, body)[1])
 
 
 def _stripped(body: Mapping[str, Data]) -> dict[str, Data]:

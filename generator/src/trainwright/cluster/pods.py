@@ -177,6 +177,7 @@ def read(body: Mapping[str, Data], kind: Kind) -> LivePod:
     name = _main_container(pod, kind)
     container = _named(status.get("containerStatuses"), name)
     reason, message = _waiting(pod, status, container, kind)
+    origin = text(pod.metadata.get("generateName"))
     return LivePod(
         name=text(pod.metadata.get("name")),
         run=labels.get(RUN_LABEL) or labels.get(kind.carrier) or "",
@@ -192,7 +193,7 @@ def read(body: Mapping[str, Data], kind: Kind) -> LivePod:
         before=_ending(mapping(container.get("lastState")), {}),
         index=_count(labels, _INDEX_LABEL),
         attempt=_count(labels, kind.attempt_label),
-        origin=_origin(pod) if _INDEX_LABEL in labels else "",
+        origin=origin.rstrip("-") if _INDEX_LABEL in labels else "",
         role=labels.get(ROLE_LABEL, ""),
         group=labels.get(kind.group_label, ""),
     )
@@ -207,10 +208,6 @@ def _main_container(pod: PodTemplate, kind: Kind) -> str:
 
 def _named(statuses: Data, name: str) -> Mapping[str, Data]:
     return next((entry for entry in mappings(statuses) if entry.get("name") == name), {})
-
-
-def _origin(pod: PodTemplate) -> str:
-    return text(pod.metadata.get("generateName")).rstrip("-")
 
 
 def _count(labels: Mapping[str, str], name: str) -> int:

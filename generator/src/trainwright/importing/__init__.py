@@ -6,7 +6,9 @@ line here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -28,7 +30,6 @@ from trainwright.importing.commandline import CommandReader, Line, lines
 from trainwright.importing.reader import source_of, with_beside
 from trainwright.importing.source import Source
 from trainwright.kinds import KINDS, SERVED
-from trainwright.kinds.kind import Kind
 from trainwright.kinds.reading import ImportingError, NotImported, SourceObject
 from trainwright.manifests import reading
 from trainwright.manifests.unrendered import Whole, gather
@@ -67,19 +68,19 @@ class ImportInput:
 
     def commands(self, file: str, text: str) -> None:
         """Take the command lines of a text."""
-        try:
+        with self._noted():
             for line in lines(file, text):
                 reader = _reader(line.words)
-                if reader is None:
-                    self.problems.append(f"{line.place}: {_not_read(line)}")
-                else:
-                    self._run(reader, line)
-        except ImportingError as error:
-            self.problems.append(str(error))
+                with self._noted():
+                    if reader is None:
+                        raise ImportingError(f"{line.place}: {_not_read(line)}")
+                    self.sources.append(reader.read(line))
 
-    def _run(self, reader: CommandReader, line: Line) -> None:
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """Note why something cannot be imported, and go on."""
         try:
-            self.sources.append(reader.read(line))
+            yield
         except ImportingError as error:
             self.problems.append(str(error))
 
@@ -93,11 +94,13 @@ class ImportInput:
         gathered = gather(tuple(_with_scripts(paths)), named_templates=True)
         self.beside += map(_not_rendered, gathered.wholes)
         for source in gathered.manifests:
+            text = source.raw.decode(errors="replace")
             if slurm.is_script(source.raw):
-                self._script(source)
+                with self._noted():
+                    self.sources.append(slurm.read(source.file, text, self._values))
                 continue
-            if _holds_commands(source):
-                self.commands(source.file, source.raw.decode(errors="replace"))
+            if _holds_commands(source.file, text):
+                self.commands(source.file, text)
                 continue
             for chunk in reading.split(source):
                 for document in reading.documents(chunk):
@@ -114,17 +117,12 @@ class ImportInput:
             self._take(part, [other for other in parts if other is not part])
         self._say_beside(parts)
 
-    def _script(self, source: reading.Source) -> None:
-        try:
-            text = source.raw.decode(errors="replace")
-            self.sources.append(slurm.read(source.file, text, self._values))
-        except ImportingError as error:
-            self.problems.append(str(error))
-
     def _take(self, part: SourceObject, others: Sequence[SourceObject]) -> None:
         for whole in KINDS.values():
             if whole.reader.is_file(part.body):
-                self._take_file(whole, part)
+                with self._noted():  # a file may have several jobs
+                    inside = whole.reader.inside(part)
+                    self.sources += [source_of(whole, o, (), name) for name, o in inside]
                 return
         kind = SERVED.get(_kind(part))
         if kind is None:
@@ -136,13 +134,6 @@ class ImportInput:
             self.sources.append(with_beside(source_of(kind, part, others, name), others))
         except ImportingError as error:
             self._leave(part, error)
-
-    def _take_file(self, kind: Kind, part: SourceObject) -> None:
-        """Take the jobs of a file that has several."""
-        try:
-            self.sources += [source_of(kind, o, (), name) for name, o in kind.reader.inside(part)]
-        except ImportingError as error:
-            self.problems.append(str(error))
 
     def _leave(self, part: SourceObject, error: ImportingError) -> None:
         """Take an object unchanged that no spec can express, if that is wanted; else refuse it."""
@@ -227,11 +218,11 @@ def _called(line: Line) -> str:
     return " ".join(line.words[: 2 if line.words[0] in programs else 1])
 
 
-def _holds_commands(source: reading.Source) -> bool:
+def _holds_commands(file: str, text: str) -> bool:
     """Whether a text's first command starts training, or any command of a shell script does."""
-    text = source.raw.decode(errors="replace").lstrip("\ufeff")
+    text = text.lstrip("\ufeff")
     commands = lines("", text.partition("\n---")[0])
-    is_script = text.startswith("#!") or source.file.endswith(".sh")
+    is_script = text.startswith("#!") or file.endswith(".sh")
     try:
         return any(_reader(line.words) for line in (commands if is_script else islice(commands, 1)))
     except ImportingError:
@@ -241,7 +232,8 @@ def _holds_commands(source: reading.Source) -> bool:
 def _objects(document: Document) -> Iterator[SourceObject]:
     for item in reading.objects(document.data):
         if isinstance(item.body, Mapping):
-            yield SourceObject(body=item.body, place=_placed(document, item.prefix))
+            place = partial(_placed, document, item.prefix)
+            yield SourceObject(body=item.body, place=place)
 
 
 def _no_objects(document: Document) -> Iterator[Finding]:
@@ -251,8 +243,8 @@ def _no_objects(document: Document) -> Iterator[Finding]:
             yield dx.SHAPE.at(place, "neither an object nor a command that starts training")
 
 
-def _placed(document: Document, prefix: str) -> Callable[[str], Location]:
-    return lambda pointer: document.place(f"{prefix}{pointer}")
+def _placed(document: Document, prefix: str, pointer: str) -> Location:
+    return document.place(f"{prefix}{pointer}")
 
 
 def _kind(part: SourceObject) -> GroupKind:

@@ -13,6 +13,7 @@ from math import gcd
 from trainwright.datatypes.data import Data, dig, integer, mapping, sequence
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.manifest import Manifest
+from trainwright.datatypes.pointer import lookup
 from trainwright.importing.candidate import duration
 from trainwright.importing.convert import Imported, job_name
 from trainwright.importing.source import Source
@@ -85,6 +86,7 @@ def _spec(manifest: Manifest, kind: Kind, environment: Environment, wanted: str)
         (limit for at in _DEADLINES if (limit := integer(dig(manifest.spec, *at)))), None
     )
     queue = manifest.labels.get(QUEUE_LABEL, "")
+    suspended = kind.suspend and lookup(manifest.body, kind.suspend)
     fields = {
         "image": {key: value for key, value in image.items() if value},
         "entrypoint": _entrypoint(main),
@@ -92,7 +94,7 @@ def _spec(manifest: Manifest, kind: Kind, environment: Environment, wanted: str)
         "pool": pool,
         "queue": queue if environment.queueing == "kueue" else "",
         "maxDuration": duration(seconds),
-        "state": "suspended" if _is_suspended(manifest, kind) else "",
+        "state": "suspended" if suspended else "",
     }
     return {key: value for key, value in fields.items() if value}
 
@@ -133,7 +135,3 @@ def _pool(template: PodTemplate, environment: Environment, wanted: str) -> str:
         and all(selector.get(key) == value for key, value in pool.node_selector.items())
     )
     return wanted or next(fitting, "")
-
-
-def _is_suspended(manifest: Manifest, kind: Kind) -> bool:
-    return bool(kind.suspend and dig(manifest.body, *kind.suspend.strip("/").split("/")))

@@ -26,7 +26,7 @@ from trainwright.kinds import TARGETS, operators
 from trainwright.objects.pods import command as commands
 from trainwright.objects.pods.flags import Mention, parse_arguments
 from trainwright.objects.pods.image_reference import split
-from trainwright.objects.pods.launchers import LAUNCHERS, SWITCH, Launcher
+from trainwright.objects.pods.launchers import LAUNCHERS, SWITCH
 from trainwright.objects.pods.pod import Mount, Pod, Workload
 from trainwright.specs import fields, layers
 from trainwright.specs.merge import merge, without_nulls
@@ -99,12 +99,13 @@ def _group(
     def variable(text: str) -> str:
         return RUN if names.is_run(text) else literal(text)
 
+    of_pod = _labels({**pod.labels, **run.pods[0].labels})
     return {
         "image": _image(pod, run),
         **_program(tuple(map(literal, pod.command)), run, apart=choice.apart),
         "nodes": run.nodes,
         "procsPerNode": _processes(run),
-        "elastic": _elastic(run),
+        "elastic": {"minNodes": run.elastic[0], "maxNodes": run.elastic[1]} if run.elastic else {},
         "pool": choice.pool.name if choice.pool else None,
         "resources": _resources(pod, choice.pool),
         "resourceClaims": _device_claims(pod),
@@ -124,7 +125,7 @@ def _group(
         **_placement(pod, choice.pool),
         **_given(pod),
         "labels": _labels(run.labels),
-        "podLabels": _labels(_beyond({**pod.labels, **run.pods[0].labels}, run.labels)),
+        "podLabels": {k: v for k, v in of_pod.items() if run.labels.get(k) != v},
         "podAnnotations": _annotations({**pod.annotations, **run.pods[0].annotations}),
         "annotations": {k: v for k, v in run.annotations.items() if not is_generated(k)},
         "serviceAccount": pod.service_account,
@@ -258,7 +259,10 @@ def _launcher_options(command: commands.Command, launcher: str) -> dict[str, Dat
     names = [name for name in command.options if name not in definition.decided]
     if any(name not in definition.options for name in names):
         return None
-    options = {name: _option(definition, name, command.options[name]) for name in names}
+    options = {
+        name: True if definition.options[name] == SWITCH else _typed(command.options[name])
+        for name in names
+    }
     # What does not fit follows from another field: --recovery=live.
     return {
         name: value
@@ -267,15 +271,14 @@ def _launcher_options(command: commands.Command, launcher: str) -> dict[str, Dat
     }
 
 
-def _option(launcher: Launcher, name: str, value: str) -> Data:
-    return True if launcher.options[name] == SWITCH else _typed(value)
-
-
 def _arguments(words: tuple[str, ...]) -> tuple[list[Data], dict[str, Data]]:
     """Return arguments as words and flags of one style; all as words if their styles differ."""
     parsed = parse_arguments(words)
     forms = {_flag_form(name) for name in parsed.flags}
-    flags = {_plain_name(name): _flag(given) for name, given in parsed.flags.items()}
+    flags = {
+        name.removesuffix("=").removeprefix("-"): _flag(given)
+        for name, given in parsed.flags.items()
+    }
     if len(forms) > 1 or None in flags.values():
         return [_typed(word) for word in words], {}
     style = "".join(forms - {"--k=v"})
@@ -286,10 +289,6 @@ def _flag_form(name: str) -> str:
     if name.endswith("="):
         return "k=v"
     return "-k=v" if name.startswith("-") else "--k=v"
-
-
-def _plain_name(name: str) -> str:
-    return name.removesuffix("=").removeprefix("-")
 
 
 def _flag(given: tuple[Mention, ...]) -> Data:
@@ -323,10 +322,6 @@ def _processes(run: NormalForm) -> int:
     started = len(run.pods[0].processes)
     world = run.pods[0].processes[0].world_size if started == 1 else None
     return max(1, world // run.nodes) if world and not run.elastic else max(1, started)
-
-
-def _elastic(run: NormalForm) -> dict[str, Data]:
-    return {"minNodes": run.elastic[0], "maxNodes": run.elastic[1]} if run.elastic else {}
 
 
 def _resources(pod: Pod, pool: Pool | None) -> dict[str, Data]:
@@ -482,10 +477,6 @@ def _patch(pod: Pod, target: str) -> dict[str, Data]:
 
 # Fields read from a container's resources, ports and volumes, in addition to its own.
 _OF_RESOURCES = frozenset({"claims", "hostPorts", "volumeDevices"})
-
-
-def _beyond(own: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in own.items() if others.get(key) != value}
 
 
 def _annotations(annotations: Mapping[str, str]) -> dict[str, str]:

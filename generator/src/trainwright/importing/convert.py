@@ -83,7 +83,8 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
         specs = (candidate.spec(source, run, place, c) for c in ways if c.apart or whole)
         best = _best(specs, run, source.run(sampled=True), place)
     if isinstance(best, Unsupported):
-        raise ImportingError(f"{source.place}: {source.title}: {_why_unsupported(best)}")
+        why = f"{best.message}. {best.remedy}".strip(". ")
+        raise ImportingError(f"{source.place}: {source.title}: {why}")
     inherited = place.inherited_in(best.spec.get("pool") or "")
     spec = shortest.shorten(best.spec, inherited, partial(place.run, sampled=True))
     with naming(f"{source.place}: {source.title}"):
@@ -232,10 +233,6 @@ def _without(spec: Mapping[str, Data], path: Pointer) -> dict[str, Data] | None:
 
 
 _NEEDED = frozenset({"image", "entrypoint", "apiVersion", "kind"})
-
-
-def _why_unsupported(attempt: Unsupported) -> str:
-    return f"{attempt.message}. {attempt.remedy}".strip(". ")
 
 
 def _notes(source: Source, spec: Mapping[str, Data]) -> Iterator[str]:

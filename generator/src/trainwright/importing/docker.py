@@ -102,7 +102,7 @@ def _read(line: Line) -> Source:
         names["/spec/services/train/command"] = "COMMAND"
     if isinstance(service.get("entrypoint"), str):
         service["entrypoint"] = [service["entrypoint"]]
-    name = _name(str(given.get("--name", "")) or image)
+    named = str(given.get("--name", "")) or image
     file = SourceObject(
         body={"name": "", "services": {"train": mapped(service, _escaped)}},
         place=lambda _: line.place,
@@ -111,7 +111,7 @@ def _read(line: Line) -> Source:
     ((_, part),) = services(file)
     return Source(
         kind=KIND.kind,
-        name=name,
+        name=re.split(r"[:@]", named.rpartition("/")[2])[0],
         target=KIND.name,
         parts=(part,),
         left=(*_left(line, given), *taken_literally(line, line.words)),
@@ -238,10 +238,6 @@ def _left(line: Line, given: dict[str, Data]) -> Iterator[NotImported]:
         values = given[option] if isinstance(given[option], tuple) else ("",)
         for value in values:
             yield NotImported(option, line.place, shown(option, value), why, severity)
-
-
-def _name(text: str) -> str:
-    return re.split(r"[:@]", text.rpartition("/")[2])[0]
 
 
 # https://github.com/NVIDIA/nvidia-docker wraps `docker` and selects its runtime.

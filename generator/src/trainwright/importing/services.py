@@ -72,12 +72,9 @@ def _selector(service: Manifest) -> Mapping[str, Data]:
 def _leads(service: Manifest, pod: Pod) -> bool:
     """Whether a Service selects a pod, as far as the labels added by controllers are known."""
     labels = {**pod.labels, **pod.controller_labels}
-    selector = {k: v for k, v in _selector(service).items() if not _is_unknown(k, labels)}
+    unknown = {k for k in _selector(service) if k not in labels and k.startswith(_DOMAINS)}
+    selector = {k: v for k, v in _selector(service).items() if k not in unknown}
     return len(selector) > 0 and selector.items() <= labels.items()
-
-
-def _is_unknown(label: str, labels: Mapping[str, str]) -> bool:
-    return label not in labels and label.startswith(_DOMAINS)
 
 
 def _is_plain(service: Manifest, pod: Pod) -> bool:

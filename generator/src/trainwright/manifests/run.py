@@ -25,7 +25,6 @@ from trainwright.manifests.checking import (
     CheckedText,
     UnknownKind,
 )
-from trainwright.manifests.crds import Crd
 from trainwright.manifests.parallel import look_at_all, undisturbed
 from trainwright.manifests.reading import Chunk, Source
 from trainwright.manifests.unrendered import Gathered
@@ -73,11 +72,12 @@ def check(paths: tuple[str, ...], options: ManifestOptions) -> ManifestFindings:
     sources = gathered.manifests
     if not sources:
         raise SourceError(_nothing(gathered))
-    definitions, problems = _definitions(options.crds, environment.kubernetes_version)
+    version, folder = environment.kubernetes_version, options.crds
+    definitions, problems = crds.load(folder, version) if folder else ((), ())
     chunks = [chunk for source in sources for chunk in reading.split(source)]
     setting = CheckContext(
         environment=environment,
-        catalog=Catalog(environment.kubernetes_version, definitions),
+        catalog=Catalog(version, definitions),
         around=Bundle(_context(chunks)),
     )
     result = list(look_at_all(chunks, setting))
@@ -125,12 +125,6 @@ def environment(root: Path, name: str) -> Environment:
     from trainwright.runs.workspace import Workspace
 
     return Workspace(Folder(root)).environment(name)
-
-
-def _definitions(
-    folder: Path | None, kubernetes: str
-) -> tuple[tuple[Crd, ...], tuple[Finding, ...]]:
-    return crds.load(folder, kubernetes) if folder else ((), ())
 
 
 # --- how manifests relate ------------------------------------------------------------------------
@@ -187,16 +181,7 @@ def _name_of(chunk: Chunk, at: checking.ObjectLocation) -> Location:
 
 _VALUES_FILE = "values.yaml"  # of render, which takes 60 ms to import
 # Files beside manifests that are none, and that kustomize checks itself.
-_BESIDE = frozenset(
-    {
-        ("kustomize.config.k8s.io", "Kustomization"),
-        ("kustomize.config.k8s.io", "Component"),
-    }
-)
-
-
-def _group_kind(unknown: UnknownKind) -> tuple[str, str]:
-    return unknown.api_version.partition("/")[0], unknown.kind
+_BESIDE = frozenset(("kustomize.config.k8s.io", kind) for kind in ("Kustomization", "Component"))
 
 
 def _values(sources: Sequence[Source]) -> Iterator[str]:
@@ -233,7 +218,7 @@ def _unknown(
     by_key: dict[tuple[str, ...], list[tuple[Chunk, UnknownKind]]] = {}
     for chunk, checked in zip(chunks, result, strict=True):
         for unknown in checked.unknown:
-            if _group_kind(unknown) in _BESIDE:
+            if (unknown.api_version.partition("/")[0], unknown.kind) in _BESIDE:
                 continue
             key = (unknown.api_version, unknown.kind, unknown.rule, unknown.reason)
             by_key.setdefault(key, []).append((chunk, unknown))

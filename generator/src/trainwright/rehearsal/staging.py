@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -263,11 +264,10 @@ class _Staged:
             },
             grace_period=self._pod.grace_period,
             folder=self._folder(),
-            probe=probes.of(self._pod, self._port, self._probing),
+            probe=probes.of(
+                self._pod, partial(self._names.port, self._pod.hostname), self._probing
+            ),
         )
-
-    def _port(self, number: int) -> int:
-        return self._names.port(self._pod.hostname, number)
 
     def _probing(self, command: tuple[str, ...]) -> tuple[str, ...]:
         """Return the command of a probe here, in which the kubelet replaces $(VAR) as in argv."""

@@ -52,7 +52,7 @@ def _of_group(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     common = {
         "target": job.target,
         "fullnameOverride": name,
-        "commonLabels": _labels(job, name),
+        "commonLabels": {**job.labels, **_own_labels(job, name)},
         "labels": _object_labels(job, environment),
         "annotations": _annotations(job, environment),
         **_pod_metadata(job, environment),
@@ -176,10 +176,6 @@ def _reserved(target: Target, at: Pointer) -> Unsupported:
     what = _KINDS_OF_NAMES.get(field, "variable")
     message = f"the {what} {key} is set for every {target.kind}, and this one would be lost"
     return Unsupported(at, message, f"Remove it ({at.dotted}: null), or use another name.")
-
-
-def _labels(job: Job, name: str) -> dict[str, str]:
-    return {**job.labels, **_own_labels(job, name)}
 
 
 def _own_labels(job: Job, name: str) -> dict[str, str]:

@@ -119,7 +119,7 @@ def mounts(pod: Pod, configs: Configs) -> Iterator[tuple[str, dict[str, Data], M
     for mount in pod.mounts:
         if mount.config not in configs:
             path = normal(mount.path)
-            yield path, _source(mount), _joined(mount)
+            yield path, source_of(mount.source, mount.sub_path), _joined(mount)
 
 
 def _joined(mount: Mount) -> Mount:
@@ -160,10 +160,6 @@ def shared(pod: Pod, volume: str, place: str) -> tuple[str, ...]:
 def place_in(container: Container, path: str) -> str:
     """Return a path in a container other than the one that trains, after the container's name."""
     return f"{container.name}:{normal(path)}"
-
-
-def _source(mount: Mount) -> dict[str, Data]:
-    return source_of(mount.source, mount.sub_path)
 
 
 def source_of(written: Mapping[str, Data], sub_path: str) -> dict[str, Data]:

@@ -165,8 +165,12 @@ def _compared(environment: Environment, runs: Sequence[_Run]) -> Iterator[Diagno
         held = [run for run in runs if any(_is(part, run.manifest) for part in engine.applied)]
         if held:
             any_held = True
-            ours = (mine.title for run in held for mine in engines if _applies(mine, run))
-            yield _held(environment, engine, held, listed(sorted(set(ours))))
+            ours = {
+                mine.title
+                for mine in filter(_is_ours, engines)
+                if any(_is(part, run.manifest) for part in mine.applied for run in held)
+            }
+            yield _held(environment, engine, held, listed(sorted(ours)))
     if not any_held:
         yield ok(f"{environment.name}: no other inventory has what was adopted")
 
@@ -189,10 +193,6 @@ def _engines(environment: Environment) -> Iterator[EngineSource]:
 
 def _is_ours(source: EngineSource) -> bool:
     return Manifest(body=source.part.body).labels.get(_MANAGED_BY) == "trainwright"
-
-
-def _applies(source: EngineSource, run: _Run) -> bool:
-    return _is_ours(source) and any(_is(part, run.manifest) for part in source.applied)
 
 
 def _held(
