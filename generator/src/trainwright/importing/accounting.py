@@ -13,9 +13,9 @@ changed one by one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
@@ -31,6 +31,7 @@ from trainwright.kinds.target import in_group
 from trainwright.objects.pods.pod import Workload
 
 Fate = Literal["carried", "left"]
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +189,7 @@ def _carried_together(whole: _Before, rendered: Mapping[Pointer, Data]) -> Itera
                 fields.setdefault(_NUMBER.sub("/*", pointer), []).append((index, pointer))
         for places in fields.values():
             yield from _marked(places, whole, rendered)
-        yield from _mounted(_names_of_volumes(part), index, whole, rendered)
+        yield from _mounted(index, whole, rendered)
         few = (place for places in fields.values() if len(places) < _TOO_FEW for place in places)
         free = [place for place in few if _is_free(place, part)]
         yield from _marked(free, whole, rendered, mixed=True)
@@ -208,27 +209,31 @@ def _names_of_volumes(part: SourceObject) -> list[tuple[Pointer, ...]]:
     ]
 
 
-def _mounted(
-    volumes: list[tuple[Pointer, ...]],
-    index: int,
-    whole: _Before,
-    rendered: Mapping[Pointer, Data],
-) -> Iterator[_Place]:
+def _mounted(index: int, whole: _Before, rendered: Mapping[Pointer, Data]) -> Iterator[_Place]:
     """Yield the places of names of volumes without which only values would go that are the same in
-    the rendered run, trying all volumes at once.
+    the rendered run.
     """
-    if not volumes:
-        return
-    body = whole.source.parts[index].body
-    for pointer in (pointer for places in volumes for pointer in places):
-        body = without_value(body, pointer)
-    paths = _own(_paths(whole, index, body), whole.values, rendered)
-    if paths and _agree(paths, whole.values, rendered):
-        yield from ((index, pointer) for places in volumes for pointer in places)
-    elif len(volumes) > 1:
-        middle = len(volumes) // 2
-        yield from _mounted(volumes[:middle], index, whole, rendered)
-        yield from _mounted(volumes[middle:], index, whole, rendered)
+    part = whole.source.parts[index]
+
+    def agree(volumes: Sequence[tuple[Pointer, ...]]) -> bool:
+        body: Data = part.body
+        for pointer in (pointer for places in volumes for pointer in places):
+            body = without_value(body, pointer)
+        paths = _own(_paths(whole, index, body), whole.values, rendered)
+        return bool(paths and _agree(paths, whole.values, rendered))
+
+    for places in _passing(_names_of_volumes(part), agree):
+        yield from ((index, pointer) for pointer in places)
+
+
+def _passing(items: Sequence[_Item], test: Callable[[Sequence[_Item]], bool]) -> Iterator[_Item]:
+    """Yield the items that pass a test together: all, or of each half those that do."""
+    if items and test(items):
+        yield from items
+    elif len(items) > 1:
+        middle = len(items) // 2
+        yield from _passing(items[:middle], test)
+        yield from _passing(items[middle:], test)
 
 
 def _is_free(place: _Place, part: SourceObject) -> bool:
@@ -296,25 +301,21 @@ def _removals(
 
 
 def _unread(whole: _Before, index: int, pointers: Sequence[Pointer]) -> Iterator[Pointer]:
-    """Yield those pointers whose values can be changed without effect, trying all at once first.
+    """Yield those pointers whose values can be changed without effect.
 
     They are texts: of anything else there are few others.
     """
     body = whole.source.parts[index].body
-    pointers = [pointer for pointer in pointers if isinstance(lookup(body, pointer), str)]
-    if not pointers:
-        return
-    if all(_paths(whole, index, body) == () for body in _all_otherwise(whole, index, pointers)):
-        yield from pointers
-    elif len(pointers) > 1:
-        middle = len(pointers) // 2
-        yield from _unread(whole, index, pointers[:middle])
-        yield from _unread(whole, index, pointers[middle:])
+
+    def change_nothing(some: Sequence[Pointer]) -> bool:
+        return all(_paths(whole, index, other) == () for other in _all_otherwise(body, some))
+
+    texts = [pointer for pointer in pointers if isinstance(lookup(body, pointer), str)]
+    return _passing(texts, change_nothing)
 
 
-def _all_otherwise(whole: _Before, index: int, pointers: Sequence[Pointer]) -> Iterator[Data]:
+def _all_otherwise(body: Data, pointers: Sequence[Pointer]) -> Iterator[Data]:
     """Yield a part with all of the values otherwise, in as many ways as there are."""
-    body = whole.source.parts[index].body
     others = [(pointer, _others(lookup(body, pointer))) for pointer in pointers]
     for ways in zip(*(ways_of_one for _, ways_of_one in others), strict=True):
         changed = body
