@@ -13,11 +13,11 @@ from trainwright.datatypes.manifest import Manifest
 from trainwright.findings.credentials import redact
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.operators import workload
+from trainwright.objects import own_labels
 from trainwright.objects.pods import rank_prediction
 from trainwright.objects.pods.pod import ManifestError
 from trainwright.objects.pods.template import ROLE_LABEL, PodTemplate
 
-RUN_LABEL = "app.kubernetes.io/instance"  # of pods: the object they belong to
 _INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UNSCHEDULED = "Unscheduled"  # of pods that no scheduler has said anything of
 _MAIN_CONTAINER = "kubectl.kubernetes.io/default-container"  # mesh injectors set it
@@ -180,7 +180,7 @@ def read(body: Mapping[str, Data], kind: Kind) -> LivePod:
     origin = text(pod.metadata.get("generateName"))
     return LivePod(
         name=text(pod.metadata.get("name")),
-        run=labels.get(RUN_LABEL) or labels.get(kind.carrier) or "",
+        run=labels.get(own_labels.RUN) or labels.get(kind.carrier) or "",
         created=text(pod.metadata.get("creationTimestamp")),
         node=text(pod.spec.get("nodeName")),
         container=name,

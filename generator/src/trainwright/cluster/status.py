@@ -13,7 +13,7 @@ from trainwright.cluster.errors import ClusterError, NoKind, Unknown
 from trainwright.cluster.intent import DesiredRun, DesiredState
 from trainwright.cluster.logs import GONE
 from trainwright.cluster.observe import POD_GROUP, Notice, Observation, current, is_unexplained
-from trainwright.cluster.pods import RUN_LABEL, LivePod, assign_slots, clean, pod_slots, read
+from trainwright.cluster.pods import LivePod, assign_slots, clean, pod_slots, read
 from trainwright.datatypes.data import Data, text
 from trainwright.datatypes.finding import Held
 from trainwright.datatypes.frozen import dataclass
@@ -22,14 +22,14 @@ from trainwright.datatypes.manifest import Manifest, ObjectBody
 from trainwright.findings.credentials import redact
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.state import Phase, State
+from trainwright.objects import own_labels
 from trainwright.objects.kueue import QUEUE_LABEL
+from trainwright.objects.own_labels import is_ours
 from trainwright.runs.workspace import RunState
 
-JOB_LABEL = "app.kubernetes.io/name"
 BROKEN = (Phase.FAILED, Phase.RESTARTING)
 _LAST_LINES = 10
 _NAMES = 100  # in one selector, which is part of a URL
-_MANAGED_BY = "app.kubernetes.io/managed-by"
 Key: TypeAlias = tuple[str, str]  # kind and name
 Shown: TypeAlias = "tuple[DesiredRun | None, LiveObject | None]"  # a run by either side
 
@@ -92,7 +92,7 @@ class LiveObject(ObjectBody):
     @property
     def job(self) -> str:
         """The job that it is a run of, by the labels that the chart gives it; else empty."""
-        return _label(self, JOB_LABEL) if _is_rendered(self) else ""
+        return _label(self, own_labels.JOB) if is_ours(self) else ""
 
     @property
     def state(self) -> State:
@@ -141,22 +141,22 @@ class LiveNamespace:
 
     def run(self, intent: DesiredRun, live_object: LiveObject) -> RunStatus:
         """Return the status of one run, asking the cluster about that run alone."""
-        observed = self._observed(f"{RUN_LABEL}={live_object.name}", [live_object])
+        observed = self._observed(f"{own_labels.RUN}={live_object.name}", [live_object])
         is_wanted = intent.manifest is not None and intent.manifest.name == live_object.name
         wanted = intent if is_wanted else None
         return self._status(wanted, live_object, observed[live_object.key])
 
     def others(self, intent: DesiredRun) -> list[str]:
         """Return the names of all runs of a job that are in the cluster."""
-        objects = self._objects(f"{self._selector},{JOB_LABEL}={intent.job.name}")
+        objects = self._objects(f"{self._selector},{own_labels.JOB}={intent.job.name}")
         return sorted(live_object.name for live_object in objects)
 
     # --- asking the cluster ----------------------------------------------------------------------
 
     @property
     def _selector(self) -> str:
-        environment = self.place.environment.name
-        return f"{_MANAGED_BY}=trainwright,trainwright.io/environment={environment}"
+        of_environment = f"{own_labels.ENVIRONMENT}={self.place.environment.name}"
+        return f"{own_labels.MANAGED_BY}={own_labels.OURS},{of_environment}"
 
     def _objects(self, selector: str) -> Iterator[LiveObject]:
         needed = {intent.kind for intent in self.place.intents}
@@ -175,7 +175,7 @@ class LiveNamespace:
         """Yield the objects of git without our labels, since they were adopted as they were."""
         for intent in self.place.intents:
             manifest, kind = intent.manifest, intent.kind
-            if manifest is None or kind is None or _is_rendered(manifest):
+            if manifest is None or kind is None or is_ours(manifest):
                 continue
             body = self.cluster.get(resource_of(kind), self.namespace, manifest.name)
             if body is not None:
@@ -212,7 +212,7 @@ class LiveNamespace:
         """Return the pods of each run, by the object's name."""
         by_run: dict[str, list[Data]] = {}
         for pod in self.cluster.all(PODS, self.namespace, label_selector=selector):
-            by_run.setdefault(text(_labels(pod).get(RUN_LABEL)), []).append(pod)
+            by_run.setdefault(text(_labels(pod).get(own_labels.RUN)), []).append(pod)
         lacking = [live_object for live_object in live if _may_lack(live_object, by_run)]
         named: dict[str, dict[str, str]] = {}  # names of objects by the label and its value
         seen: set[tuple[str, Data]] = set()  # of an object, by each of its labels
@@ -323,11 +323,6 @@ def _labels(body: Mapping[str, Data]) -> Mapping[str, Data]:
 
 def _label(holder: ObjectBody, name: str) -> str:
     return text(holder.labels.get(name))
-
-
-def _is_rendered(holder: ObjectBody) -> bool:
-    """Whether the chart made an object: others set the label of the app's name, too."""
-    return _label(holder, _MANAGED_BY) == "trainwright"
 
 
 def _controlled(body: Mapping[str, Data]) -> bool:

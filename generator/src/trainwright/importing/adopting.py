@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from trainwright.datatypes.data import Data, dig, mapping, mappings, text
+from trainwright.datatypes.data import Data, dig, mappings, text
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.finding import Location
@@ -35,6 +35,7 @@ from trainwright.importing.trial import ImportContext
 from trainwright.kinds import ADOPTED, trains
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.state import Phase, State
+from trainwright.objects.own_labels import is_ours
 from trainwright.rules.gitops import HOOKS
 from trainwright.runs import adopted
 from trainwright.runs.adopted import Adopted
@@ -130,8 +131,7 @@ def not_adopted(
     }
     for body in bodies:
         manifest = Manifest(body=body)
-        ours = manifest.labels.get("app.kubernetes.io/managed-by") == "trainwright"
-        if not ours and manifest.identity not in identities:
+        if not is_ours(manifest) and manifest.identity not in identities:
             yield of_cluster(body, Location(f"{manifest.kind.lower()}/{manifest.name}"))
 
 
@@ -221,7 +221,7 @@ def _refusals(
     """Yield each reason why an object cannot be a run, after the pointer that it is about."""
     if part.metadata.get("deletionTimestamp"):
         yield "/metadata/deletionTimestamp", "it is being deleted"
-    if mapping(part.metadata.get("labels")).get("app.kubernetes.io/managed-by") == "trainwright":
+    if is_ours(part):
         yield "/metadata/labels", "it is a run of Trainwright already"
     for key, engine in HOOKS.items():
         if manifest.annotations.get(key):

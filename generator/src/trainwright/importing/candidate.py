@@ -23,6 +23,7 @@ from trainwright.importing.role_names import port_of
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS, operators
+from trainwright.objects.kueue import TOPOLOGY
 from trainwright.objects.pods import command as commands
 from trainwright.objects.pods.flags import Mention, parse_arguments
 from trainwright.objects.pods.image_reference import split
@@ -32,7 +33,7 @@ from trainwright.specs import fields, layers
 from trainwright.specs.merge import merge, without_nulls
 
 _API = {"apiVersion": "trainwright.io/v1alpha1", "kind": "JobSpec"}
-_TOPOLOGY = "kueue.x-k8s.io/podset-{}-topology"
+_TOPOLOGIES = dict(zip(("required", "preferred"), TOPOLOGY, strict=False))
 _OWN_LABELS = ("app.kubernetes.io/", "trainwright.io/", "helm.sh/")
 
 
@@ -373,9 +374,7 @@ def _device_claims(pod: Pod) -> dict[str, Data]:
 
 def _waiting(run: NormalForm, pod: Pod, place: Environment) -> dict[str, Data]:
     topology = {
-        kind: pod.annotations[_TOPOLOGY.format(kind)]
-        for kind in ("required", "preferred")
-        if _TOPOLOGY.format(kind) in pod.annotations
+        kind: pod.annotations[key] for kind, key in _TOPOLOGIES.items() if key in pod.annotations
     }
     gangs = place.queueing in ("volcano", "coscheduling")
     return {
@@ -481,8 +480,8 @@ _OF_RESOURCES = frozenset({"claims", "hostPorts", "volumeDevices"})
 
 def _annotations(annotations: Mapping[str, str]) -> dict[str, str]:
     """Return the annotations that people write, except a topology, which has its own field."""
-    topology = {_TOPOLOGY.format(kind) for kind in ("required", "preferred")}
-    return {k: v for k, v in annotations.items() if k not in topology and not is_generated(k)}
+    of_fields = _TOPOLOGIES.values()
+    return {k: v for k, v in annotations.items() if k not in of_fields and not is_generated(k)}
 
 
 def _labels(labels: Mapping[str, str]) -> dict[str, Data]:

@@ -21,6 +21,7 @@ from trainwright.importing.equivalence.form import NormalForm
 from trainwright.importing.fetched import Fetched
 from trainwright.importing.names import Names, anonymous
 from trainwright.kinds import operators
+from trainwright.objects.own_labels import RUN
 from trainwright.objects.pods.command import SCRIPT_PATH
 from trainwright.objects.pods.groups import Pods
 from trainwright.objects.pods.pod import Mount, Pod, Workload
@@ -30,7 +31,6 @@ _MOST = 131_072  # characters of such a script
 _CONFIG = ("", "ConfigMap")
 _MONITOR = (monitors.GROUP, monitors.KIND)
 _FETCHED = (fetched.GROUP, fetched.KIND)
-_INSTANCE = "app.kubernetes.io/instance"  # another one in every run
 
 
 def belongs(body: Mapping[str, Data], workload: Manifest, pod: Pod) -> bool:
@@ -283,5 +283,5 @@ def _as_spec_fields(
 
 def _described(body: Mapping[str, Data]) -> dict[str, Data]:
     metadata = mapping(body.get("metadata"))
-    labels = {k: v for k, v in mapping(metadata.get("labels")).items() if k != _INSTANCE}
+    labels = {k: v for k, v in mapping(metadata.get("labels")).items() if k != RUN}
     return {"labels": labels, "annotations": mapping(metadata.get("annotations"))}

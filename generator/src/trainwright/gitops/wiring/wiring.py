@@ -11,6 +11,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED
 from trainwright.datatypes.pointer import Pointer
+from trainwright.objects import own_labels
 from trainwright.objects.naming import wiring
 from trainwright.specs.own_objects import COPIES
 
@@ -85,8 +86,8 @@ class Site:
     @property
     def labels(self) -> dict[str, str]:
         return {
-            "app.kubernetes.io/managed-by": "trainwright",
-            "trainwright.io/environment": self.environment.name,
+            own_labels.MANAGED_BY: own_labels.OURS,
+            own_labels.ENVIRONMENT: self.environment.name,
         }
 
     def too_old(self, requirements: Iterator[Requirement]) -> Iterator[InvalidSetting]:

@@ -21,14 +21,13 @@ from trainwright.helm.values.canonical import canonical
 from trainwright.kinds import TARGETS, indexed, queueing
 from trainwright.kinds.capabilities import left_to_flavor
 from trainwright.kinds.target import Target, Unsupported
+from trainwright.objects import own_labels
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.objects.pods import code, command, shm
 from trainwright.objects.pods.flags import flag_arguments
 from trainwright.objects.pods.template import CHECKPOINT_DIR, ROLE_LABEL
 from trainwright.specs.merge import merge
 
-MANAGED_BY = "trainwright"
-_INSTANCE = "app.kubernetes.io/instance"
 _DNS_OF_HOST = "ClusterFirstWithHostNet"
 
 
@@ -120,7 +119,7 @@ def _given(job: Job, name: str) -> dict[str, Data]:
         # Any other policy asks the node's name servers, which do not know the run's ranks.
         # https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy
         written["dnsPolicy"] = _DNS_OF_HOST
-    selected = {_INSTANCE: name, **({ROLE_LABEL: job.role.name} if job.role else {})}
+    selected = {own_labels.RUN: name, **({ROLE_LABEL: job.role.name} if job.role else {})}
     written["topologySpreadConstraints"] = [
         {"labelSelector": {"matchLabels": selected}, **constraint}
         for constraint in job.topology_spread  # without a selector it would count no pods
@@ -179,13 +178,12 @@ def _reserved(target: Target, at: Pointer) -> Unsupported:
 
 
 def _own_labels(job: Job, name: str) -> dict[str, str]:
-    # The recommended labels of https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/
     return {
-        "app.kubernetes.io/name": job.name,
-        _INSTANCE: name,
-        "app.kubernetes.io/managed-by": MANAGED_BY,
-        "trainwright.io/environment": job.environment,
-        "trainwright.io/run": str(job.run),
+        own_labels.JOB: job.name,
+        own_labels.RUN: name,
+        own_labels.MANAGED_BY: own_labels.OURS,
+        own_labels.ENVIRONMENT: job.environment,
+        own_labels.NUMBER: str(job.run),
     }
 
 

@@ -22,6 +22,7 @@ from trainwright.importing.engine_sources import EngineSource
 from trainwright.importing.letting_go import Holder
 from trainwright.kinds.reading import SourceObject
 from trainwright.manifests import reading
+from trainwright.objects.own_labels import is_ours
 from trainwright.runs.adopted import Adopted
 from trainwright.runs.workspace import Workspace
 from trainwright.setup.doctor.diagnosis import Diagnosis, Examined, ok, warning
@@ -30,7 +31,6 @@ _EFFECT = (
     "Taken out of one source, it is deleted although the other one has it; and an edit of either "
     "is undone by the other."
 )
-_MANAGED_BY = "app.kubernetes.io/managed-by"
 # Where an engine's objects are by default, and how the API names them.
 _ENGINES: Mapping[GroupKind, tuple[str, str, str]] = {
     APPLICATION: (argocd.NAMESPACE, "argoproj.io/v1alpha1", "applications"),
@@ -159,7 +159,7 @@ def _compared(environment: Environment, runs: Sequence[_Run]) -> Iterator[Diagno
             environment.place,
         )
         return
-    others = [engine for engine in engines if not _is_ours(engine)]
+    others = [engine for engine in engines if not is_ours(engine.part)]
     any_held = False
     for engine in others:
         held = [run for run in runs if any(_is(part, run.manifest) for part in engine.applied)]
@@ -167,7 +167,7 @@ def _compared(environment: Environment, runs: Sequence[_Run]) -> Iterator[Diagno
             any_held = True
             ours = {
                 mine.title
-                for mine in filter(_is_ours, engines)
+                for mine in (engine for engine in engines if is_ours(engine.part))
                 if any(_is(part, run.manifest) for part in mine.applied for run in held)
             }
             yield _held(environment, engine, held, listed(sorted(ours)))
@@ -189,10 +189,6 @@ def _engines(environment: Environment) -> Iterator[EngineSource]:
             place = Location(f"{resource.plural} of {namespace}")
             parts = [engine_sources.of_cluster(body, place) for body in bodies]
             yield from engine_sources.found(parts)
-
-
-def _is_ours(source: EngineSource) -> bool:
-    return Manifest(body=source.part.body).labels.get(_MANAGED_BY) == "trainwright"
 
 
 def _held(
