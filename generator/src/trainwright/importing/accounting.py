@@ -26,7 +26,7 @@ from trainwright.importing.equivalence.comparison import in_every_pod, values
 from trainwright.importing.equivalence.form import NormalForm
 from trainwright.importing.source import Source, naming, read
 from trainwright.kinds import operators
-from trainwright.kinds.reading import ImportingError, SourceObject
+from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import in_group
 from trainwright.objects.pods.pod import Workload
 
@@ -59,21 +59,20 @@ def accounts(source: Source, of_all: NormalForm, rendered: NormalForm) -> tuple[
     all_accounts: list[Account] = []
     touched: list[_Touched] = []
     _, manifest = operators.find(manifests)
-    whole = _Before(source, workload, manifest.metadata, numbers, run, before)
-    carried = frozenset(_carried_together(whole, after))
     for index, part in enumerate(source.parts):
-        removals = dict(_removals(whole, index, carried))
-        quiet = [pointer for pointer, paths in removals.items() if paths == ()]
-        unread = frozenset(_unread(whole, index, quiet))
+        of_part = _Part(
+            source=source,
+            index=index,
+            workload=workload,
+            metadata=manifest.metadata,
+            numbers=numbers,
+            run=run,
+            before=before,
+            after=after,
+        )
+        fates = dict(of_part.fates())
         for pointer, value in scalars(part.body):
-            fate: Fate
-            sets: _Touched
-            if pointer not in removals:
-                fate, sets = "carried", ()
-            elif pointer in unread:
-                fate, sets = ("carried" if value in ({}, []) else "left"), ()
-            else:
-                fate, sets = _fate(whole, index, pointer, removals[pointer], after)
+            fate, sets = fates.get(pointer, ("carried", ()))
             changed = tuple(dict.fromkeys(path for paths in sets for path in paths))
             changed = tuple(p for p in changed if before.get(p) != after.get(p))
             all_accounts.append(
@@ -141,36 +140,24 @@ def _blamed(
         yield replace(account, changed=kept, fate="carried" if carried else account.fate)
 
 
-_OF_A_POD = re.compile(r"(?:/roles/[^/]+)?/pods/\d+/(?!processes/)")
-
-
 def _in_any_pod(paths: tuple[Pointer, ...]) -> frozenset[Pointer]:
     return frozenset(map(in_every_pod, paths))
 
 
+# --- one part of the input, with its values changed ----------------------------------------------
+
+_Paths: TypeAlias = tuple[Pointer, ...] | None  # None if the object can no longer be read
+_OF_A_POD = re.compile(r"(?:/roles/[^/]+)?/pods/\d+/(?!processes/)")
+_CONTAINER = re.compile(r"((?:/roles/[^/]+)?/pods/\d+/(?:init|sidecars)/[^/]+/)(.*)", re.DOTALL)
+_SIZES = frozenset({Pointer("/nodes"), Pointer("/elastic/0"), Pointer("/elastic/1")})
+_KEPT = "/pods/*/restart/keeps/*"
 # What makes an object this object; the name becomes the spec's.
 _IDENTITY = frozenset(
     {"/apiVersion", "/kind", "/metadata/name", "/metadata/generateName", "/spec/name"}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Before:
-    """The unchanged input: the normal form of a sample of its pods, and the values in it."""
-
-    source: Source
-    workload: Workload
-    metadata: Mapping[str, Data]  # of the object that pods are made of
-    numbers: tuple[int, ...]  # of the sample
-    run: NormalForm
-    values: Mapping[Pointer, Data]
-
-
-_Place: TypeAlias = tuple[int, Pointer]  # the number of a part, and where in it
 _NUMBER = re.compile(r"/\d+(?=/|$)")
 _MARK = re.compile(r"x(\d+)-mark")
-
-
+_TOO_FEW = 3  # to be worth it to mark them
 # Words that an API defines, in place of which it takes no others: OnFailure, Exists.
 _ENUMERATED = re.compile(r"[A-Z][a-zA-Z]*")
 _NAMES_A_VOLUME = re.compile(
@@ -178,27 +165,211 @@ _NAMES_A_VOLUME = re.compile(
 )
 
 
-def _carried_together(whole: _Before, rendered: Mapping[Pointer, Data]) -> Iterator[_Place]:
-    """Yield the texts that come out unchanged, trying all those of one field at once, and then all
-    those of fields that have few.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """A part of the input, and what the normal form of the whole comes to if the part changes.
+
+    `run` is the form of a sample of the pods, which have the `numbers`; `before` are its values,
+    and `after` those of the rendered run. `metadata` is of the object that pods are made of.
     """
-    for index, part in enumerate(whole.source.parts):
-        fields: dict[str, list[_Place]] = {}
-        for pointer, value in scalars(part.body):
+
+    source: Source
+    index: int
+    workload: Workload
+    metadata: Mapping[str, Data]
+    numbers: tuple[int, ...]
+    run: NormalForm
+    before: Mapping[Pointer, Data]
+    after: Mapping[Pointer, Data]
+
+    @property
+    def body(self) -> Mapping[str, Data]:
+        return self.source.parts[self.index].body
+
+    def fates(self) -> Iterator[tuple[Pointer, tuple[Fate, _Touched]]]:
+        """Yield the fate of each value that may not be carried, and the paths that it affects."""
+        carried = frozenset(self._carried_together()) | _IDENTITY
+        removals = {
+            pointer: self._paths(without_value(self.body, pointer))
+            for pointer, _ in scalars(self.body)
+            if pointer not in carried
+        }
+        unread = frozenset(self._unread([p for p, paths in removals.items() if paths == ()]))
+        for pointer, removal in removals.items():
+            yield pointer, ("left", ()) if pointer in unread else self._fate(pointer, removal)
+
+    # --- values that are tried together ----------------------------------------------------------
+
+    def _carried_together(self) -> Iterator[Pointer]:
+        """Yield the texts that come out unchanged, trying all those of one field at once, and then
+        all those of fields that have few.
+        """
+        fields: dict[str, list[Pointer]] = {}
+        for pointer, value in scalars(self.body):
             if isinstance(value, str) and not _MARK.search(value):
-                fields.setdefault(_NUMBER.sub("/*", pointer), []).append((index, pointer))
-        for places in fields.values():
-            yield from _marked(places, whole, rendered)
-        yield from _mounted(index, whole, rendered)
-        few = (place for places in fields.values() if len(places) < _TOO_FEW for place in places)
-        free = [place for place in few if _is_free(place, part)]
-        yield from _marked(free, whole, rendered, mixed=True)
+                fields.setdefault(_NUMBER.sub("/*", pointer), []).append(pointer)
+        for pointers in fields.values():
+            yield from self._marked(pointers)
+        for volume in _passing(_names_of_volumes(self.body), self._are_mounted):
+            yield from volume
+        few = (p for pointers in fields.values() if len(pointers) < _TOO_FEW for p in pointers)
+        yield from self._marked(list(filter(self._is_free, few)), mixed=True)
+
+    def _is_free(self, pointer: Pointer) -> bool:
+        """Whether any other text could be in the place of one."""
+        is_name = pointer in _IDENTITY or _NAMES_A_VOLUME.fullmatch(pointer)
+        return not is_name and not _ENUMERATED.fullmatch(lookup(self.body, pointer))
+
+    def _are_mounted(self, volumes: Sequence[tuple[Pointer, ...]]) -> bool:
+        """Whether without the names of volumes only values would go that are the same in the
+        rendered run.
+        """
+        body: Data = self.body
+        for pointer in (pointer for places in volumes for pointer in places):
+            body = without_value(body, pointer)
+        paths = self._own(self._paths(body))
+        return bool(paths and self._agree(paths))
+
+    def _marked(self, pointers: Sequence[Pointer], *, mixed: bool = False) -> Iterator[Pointer]:
+        """Yield the places whose marks are in the normal form, and only in paths for which the
+        rendered run still agrees with the original.
+
+        If places of several fields are `mixed`, one can decide whether another is read: marks in
+        paths that are new prove nothing.
+        """
+        if len(pointers) < _TOO_FEW:
+            return
+        body: Data = self.body
+        for number, pointer in enumerate(pointers):
+            body = with_value(body, pointer, f"{lookup(body, pointer)}x{number}-mark")
+        changed = self._form_with(body)
+        paths = None if changed is None else self._own(self._changed(changed))
+        if paths is not None and changed is not None:
+            marked = values(changed)
+            marks = {
+                p: set(_MARK.findall(f"{p} {marked.get(p, '')}"))
+                for p in paths
+                if not mixed or p in self.before
+            }
+            lost = [p for p in paths if self.before.get(p) != self.after.get(p)]
+            seen = set().union(*marks.values())
+            if not seen:  # such as names of volumes: no mark of theirs shows, however few are tried
+                return
+            if all(marks.get(path) for path in lost):
+                seen.difference_update(*(marks[path] for path in lost))
+                yield from (pointers[int(number)] for number in seen)
+                return
+        middle = len(pointers) // 2
+        yield from self._marked(pointers[:middle], mixed=mixed)
+        yield from self._marked(pointers[middle:], mixed=mixed)
+
+    def _unread(self, pointers: Sequence[Pointer]) -> Iterator[Pointer]:
+        """Yield those pointers whose values can be changed without effect.
+
+        They are texts: of anything else there are few others.
+        """
+
+        def change_nothing(some: Sequence[Pointer]) -> bool:
+            return all(self._paths(body) == () for body in _all_otherwise(self.body, some))
+
+        texts = [pointer for pointer in pointers if isinstance(lookup(self.body, pointer), str)]
+        return _passing(texts, change_nothing)
+
+    # --- a value by itself -----------------------------------------------------------------------
+
+    def _fate(self, pointer: Pointer, removal: _Paths) -> tuple[Fate, _Touched]:
+        """Return a value's fate and, if it is left, the paths that it affects."""
+        value = lookup(self.body, pointer)
+
+        def touched_of(found: _Paths) -> _Paths:
+            paths = self._own(found)
+            return paths if paths is None else _without_kept(paths, pointer)
+
+        without = touched_of(removal)
+        if without and self._agree(without):
+            return "carried", ()
+        touched = [without]
+        for other in _others(value):
+            paths = touched_of(self._paths(with_value(self.body, pointer, other)))
+            # One change that affects only paths that come out the same is enough.
+            if paths and self._agree(paths):
+                return "carried", ()
+            touched.append(paths)
+        effects = tuple(paths for paths in touched if paths)
+        if effects:
+            return "left", effects
+        # A value is needed if the object cannot be read with any other: then the values around it
+        # show whether it was carried. An empty mapping without effect means nothing.
+        needed = all(paths is None for paths in touched)
+        return ("carried" if needed or value in ({}, []) else "left"), ()
+
+    def _agree(self, paths: tuple[Pointer, ...]) -> bool:
+        return all(self.before.get(path) == self.after.get(path) for path in paths)
+
+    def _own(self, paths: _Paths) -> _Paths:
+        """Return the paths without those of containers that come and go whole, and were carried.
+
+        Their own values are accountable for what is otherwise in them: no name, no restartPolicy.
+        """
+        if paths is None:
+            return None
+        carried = {path for path in paths if self.before.get(path) == self.after.get(path)}
+        matches = {path: _CONTAINER.fullmatch(path) for path in paths}
+        return tuple(
+            path
+            for path, match in matches.items()
+            if match is None or match[2] == "image" or f"{match[1]}image" not in carried
+        )
+
+    # --- the normal form with another body -------------------------------------------------------
+
+    def _paths(self, body: Data) -> _Paths:
+        """Return the paths that change with another body; None if it cannot be read any more."""
+        changed = self._form_with(body)
+        return None if changed is None else self._changed(changed)
+
+    def _form_with(self, body: Data) -> NormalForm | None:
+        """Return the normal form with another body; None if it cannot be read any more."""
+        bodies = [part.body for part in self.source.parts]
+        bodies[self.index] = body
+        manifests = (*(Manifest(body=each) for each in bodies), *self.source.assumed)
+        try:
+            with naming(self.source.title):
+                workload = operators.workload(manifests)
+                if self._is_like(manifests, workload, body):
+                    return self.run
+                return read(manifests, workload, sampled=True)
+        except ImportingError:
+            return None
+
+    def _is_like(self, manifests: tuple[Manifest, ...], workload: Workload, body: Data) -> bool:
+        """Whether an operator makes the same pods from another body of its object, and nothing else
+        in the normal form depends on that body.
+        """
+        was = self.workload
+        operator, manifest = operators.find(manifests)
+        if manifest.body is not body or operator.configs(manifest) or was.serving:
+            return False
+        return (
+            manifest.metadata == self.metadata
+            and workload.pods.names == was.pods.names
+            and replace(workload, pods=was.pods) == was
+            and all(workload.pods[number] == was.pods[number] for number in self.numbers)
+        )
+
+    def _changed(self, other: NormalForm) -> tuple[Pointer, ...]:
+        changed = comparison.changed(self.run, other)
+        # When the number of pods changes, all paths of these pods come or go: other values account
+        # for those.
+        if _SIZES & set(changed) or any(path.matches("/roles/*/nodes") for path in changed):
+            changed = [path for path in changed if not _OF_A_POD.match(path)]
+        return tuple(changed)
 
 
-def _names_of_volumes(part: SourceObject) -> list[tuple[Pointer, ...]]:
+def _names_of_volumes(body: Data) -> list[tuple[Pointer, ...]]:
     """Return the places of the name of each volume that a container mounts."""
     named: dict[tuple[str, Data], list[tuple[bool, Pointer]]] = {}
-    for pointer, value in scalars(part.body):
+    for pointer, value in scalars(body):
         if match := _NAMES_A_VOLUME.fullmatch(pointer):
             use = (match["mounts"] is not None, pointer)
             named.setdefault((match["pod"], str(value)), []).append(use)
@@ -207,23 +378,6 @@ def _names_of_volumes(part: SourceObject) -> list[tuple[Pointer, ...]]:
         for uses in named.values()
         if {is_mount for is_mount, _ in uses} == {True, False}
     ]
-
-
-def _mounted(index: int, whole: _Before, rendered: Mapping[Pointer, Data]) -> Iterator[_Place]:
-    """Yield the places of names of volumes without which only values would go that are the same in
-    the rendered run.
-    """
-    part = whole.source.parts[index]
-
-    def agree(volumes: Sequence[tuple[Pointer, ...]]) -> bool:
-        body: Data = part.body
-        for pointer in (pointer for places in volumes for pointer in places):
-            body = without_value(body, pointer)
-        paths = _own(_paths(whole, index, body), whole.values, rendered)
-        return bool(paths and _agree(paths, whole.values, rendered))
-
-    for places in _passing(_names_of_volumes(part), agree):
-        yield from ((index, pointer) for pointer in places)
 
 
 def _passing(items: Sequence[_Item], test: Callable[[Sequence[_Item]], bool]) -> Iterator[_Item]:
@@ -236,84 +390,6 @@ def _passing(items: Sequence[_Item], test: Callable[[Sequence[_Item]], bool]) ->
         yield from _passing(items[middle:], test)
 
 
-def _is_free(place: _Place, part: SourceObject) -> bool:
-    """Whether any other text could be in the place of one."""
-    _, pointer = place
-    is_name = pointer in _IDENTITY or _NAMES_A_VOLUME.fullmatch(pointer)
-    return not is_name and not _ENUMERATED.fullmatch(lookup(part.body, pointer))
-
-
-def _marked(
-    places: list[_Place],
-    whole: _Before,
-    rendered: Mapping[Pointer, Data],
-    *,
-    mixed: bool = False,
-) -> Iterator[_Place]:
-    """Yield the places whose marks are in the normal form, and only in paths for which the
-    rendered run still agrees with the original.
-
-    If places of several fields are `mixed`, one can decide whether another is read: marks in paths
-    that are new prove nothing.
-    """
-    if len(places) < _TOO_FEW:
-        return
-    index = places[0][0]
-    body = whole.source.parts[index].body
-    for number, (_, pointer) in enumerate(places):
-        body = with_value(body, pointer, f"{lookup(body, pointer)}x{number}-mark")
-    after = _form_with(whole, index, body)
-    paths = None if after is None else _own(_changed(whole, after), whole.values, rendered)
-    if paths is not None and after is not None:
-        marked = values(after)
-        marks = {
-            p: set(_MARK.findall(f"{p} {marked.get(p, '')}"))
-            for p in paths
-            if not mixed or p in whole.values
-        }
-        lost = [p for p in paths if whole.values.get(p) != rendered.get(p)]
-        seen = set().union(*marks.values())
-        if not seen:  # such as names of volumes: no mark of theirs shows, however few are tried
-            return
-        if all(marks.get(path) for path in lost):
-            seen.difference_update(*(marks[path] for path in lost))
-            yield from (places[int(number)] for number in seen)
-            return
-    middle = len(places) // 2
-    yield from _marked(places[:middle], whole, rendered, mixed=mixed)
-    yield from _marked(places[middle:], whole, rendered, mixed=mixed)
-
-
-_TOO_FEW = 3  # to be worth it
-
-
-_Paths: TypeAlias = tuple[Pointer, ...] | None  # None if the object can no longer be read
-
-
-def _removals(
-    whole: _Before, index: int, carried: frozenset[_Place]
-) -> Iterator[tuple[Pointer, _Paths]]:
-    """Yield what changes without a value, for each value of a part that may not be carried."""
-    body = whole.source.parts[index].body
-    for pointer, _ in scalars(body):
-        if (index, pointer) not in carried and pointer not in _IDENTITY:
-            yield pointer, _paths(whole, index, without_value(body, pointer))
-
-
-def _unread(whole: _Before, index: int, pointers: Sequence[Pointer]) -> Iterator[Pointer]:
-    """Yield those pointers whose values can be changed without effect.
-
-    They are texts: of anything else there are few others.
-    """
-    body = whole.source.parts[index].body
-
-    def change_nothing(some: Sequence[Pointer]) -> bool:
-        return all(_paths(whole, index, other) == () for other in _all_otherwise(body, some))
-
-    texts = [pointer for pointer in pointers if isinstance(lookup(body, pointer), str)]
-    return _passing(texts, change_nothing)
-
-
 def _all_otherwise(body: Data, pointers: Sequence[Pointer]) -> Iterator[Data]:
     """Yield a part with all of the values otherwise, in as many ways as there are."""
     others = [(pointer, _others(lookup(body, pointer))) for pointer in pointers]
@@ -324,130 +400,11 @@ def _all_otherwise(body: Data, pointers: Sequence[Pointer]) -> Iterator[Data]:
         yield changed
 
 
-def _fate(
-    whole: _Before,
-    index: int,
-    pointer: Pointer,
-    removal: _Paths,
-    rendered: Mapping[Pointer, Data],
-) -> tuple[Fate, _Touched]:
-    """Return a value's fate and, if it is left, the paths of the normal form that it affects."""
-    before, body = whole.values, whole.source.parts[index].body
-    value = lookup(body, pointer)
-
-    def touched_of(found: _Paths) -> _Paths:
-        paths = _own(found, before, rendered)
-        return paths if paths is None else _without_kept(paths, pointer)
-
-    without = touched_of(removal)
-    if without and _agree(without, before, rendered):
-        return "carried", ()
-    touched = [without]
-    for other in _others(value):
-        paths = touched_of(_paths(whole, index, with_value(body, pointer, other)))
-        # One change that affects only paths that come out the same is enough.
-        if paths and _agree(paths, before, rendered):
-            return "carried", ()
-        touched.append(paths)
-    effects = tuple(paths for paths in touched if paths)
-    if effects:
-        return "left", effects
-    # A value is needed if the object cannot be read with any other: then the values around it show
-    # whether it was carried. An empty mapping without effect means nothing.
-    needed = all(paths is None for paths in touched)
-    return ("carried" if needed or value in ({}, []) else "left"), ()
-
-
-_KEPT = "/pods/*/restart/keeps/*"
-
-
 def _without_kept(paths: tuple[Pointer, ...], pointer: Pointer) -> tuple[Pointer, ...]:
     """Return the paths without volumes that a restart keeps, but for the value that decides it."""
     if pointer.last == "restartPolicy":
         return paths
     return tuple(path for path in paths if not in_group(path).matches(_KEPT))
-
-
-def _agree(
-    paths: tuple[Pointer, ...], before: Mapping[Pointer, Data], rendered: Mapping[Pointer, Data]
-) -> bool:
-    return all(before.get(path) == rendered.get(path) for path in paths)
-
-
-_SIZES = frozenset({Pointer("/nodes"), Pointer("/elastic/0"), Pointer("/elastic/1")})
-
-
-def _paths(whole: _Before, index: int, body: Data) -> tuple[Pointer, ...] | None:
-    """Return the paths that change with another body; None if it has no normal form any more."""
-    after = _form_with(whole, index, body)
-    return None if after is None else _changed(whole, after)
-
-
-def _form_with(whole: _Before, index: int, body: Data) -> NormalForm | None:
-    """Return the normal form with another body for a part; None if it cannot be read any more."""
-    source = whole.source
-    parts = tuple(
-        replace(part, body=body) if index == at else part for at, part in enumerate(source.parts)
-    )
-    manifests = (*(Manifest(body=part.body) for part in parts), *source.assumed)
-    try:
-        with naming(source.title):
-            workload = operators.workload(manifests)
-            if _is_like(whole, manifests, workload, parts[index]):
-                return whole.run
-            return read(manifests, workload, sampled=True)
-    except ImportingError:
-        return None
-
-
-def _is_like(
-    whole: _Before, manifests: tuple[Manifest, ...], workload: Workload, other: SourceObject
-) -> bool:
-    """Whether an operator makes the same pods from another body of its object, and nothing else in
-    the normal form depends on that body.
-    """
-    was = whole.workload
-    operator, manifest = operators.find(manifests)
-    if manifest.body is not other.body or operator.configs(manifest) or was.serving:
-        return False
-    return (
-        manifest.metadata == whole.metadata
-        and workload.pods.names == was.pods.names
-        and replace(workload, pods=was.pods) == was
-        and all(workload.pods[number] == was.pods[number] for number in whole.numbers)
-    )
-
-
-def _changed(whole: _Before, after: NormalForm) -> tuple[Pointer, ...]:
-    changed = comparison.changed(whole.run, after)
-    # When the number of pods changes, all paths of these pods come or go: other values account for
-    # those.
-    if _SIZES & set(changed) or any(path.matches("/roles/*/nodes") for path in changed):
-        changed = [path for path in changed if not _OF_A_POD.match(path)]
-    return tuple(changed)
-
-
-_CONTAINER = re.compile(r"((?:/roles/[^/]+)?/pods/\d+/(?:init|sidecars)/[^/]+/)(.*)", re.DOTALL)
-
-
-def _own(
-    paths: tuple[Pointer, ...] | None,
-    before: Mapping[Pointer, Data],
-    rendered: Mapping[Pointer, Data],
-) -> tuple[Pointer, ...] | None:
-    """Return the paths without those of containers that come and go whole, and were carried.
-
-    Their own values are accountable for what is otherwise in them: no name, no restartPolicy.
-    """
-    if paths is None:
-        return None
-    carried = {path for path in paths if before.get(path) == rendered.get(path)}
-    matches = {path: _CONTAINER.fullmatch(path) for path in paths}
-    return tuple(
-        path
-        for path, match in matches.items()
-        if match is None or match[2] == "image" or f"{match[1]}image" not in carried
-    )
 
 
 def _others(value: Data) -> tuple[Data, ...]:
