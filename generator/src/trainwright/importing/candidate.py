@@ -10,6 +10,7 @@ from trainwright.datatypes import quantity
 from trainwright.datatypes.data import Data, dig, mappings, sequence, text
 from trainwright.datatypes.environment import Environment, Pool
 from trainwright.datatypes.fields import spelled
+from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.job import CONTAINER_FIELDS, JOB_FIELDS, POD_FIELDS, Ready
 from trainwright.datatypes.pointer import Pointer, scalars
 from trainwright.documents.yamlio import Block
@@ -28,7 +29,7 @@ from trainwright.objects.pods import command as commands
 from trainwright.objects.pods.flags import Mention, parse_arguments
 from trainwright.objects.pods.image_reference import split
 from trainwright.objects.pods.launchers import LAUNCHERS, SWITCH
-from trainwright.objects.pods.pod import Mount, Pod, Workload
+from trainwright.objects.pods.pod import Pod, Workload
 from trainwright.specs import fields, layers
 from trainwright.specs.merge import merge, without_nulls
 
@@ -39,13 +40,13 @@ _OWN_LABELS = ("app.kubernetes.io/", "trainwright.io/", "helm.sh/")
 
 def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) -> dict[str, Data]:
     """Return everything that a job spec can say about a run, with keys in the schema's order."""
-    roles = {name: _role(source, name, run, place, choice) for name in run.roles}
+    draft = _Draft(source, place, choice)
     entries: dict[str, Data] = {
         **_API,
         "name": source.name,
-        "target": _target(source, place),
-        **_group(source, source.pod(), run, place, choice),
-        "roles": roles,
+        "target": draft.target if draft.target != place.inherited["target"] else None,
+        **draft.group(source.pod(), run),
+        "roles": {name: draft.role(name, run) for name in run.roles},
     }
     order = (*_API, *JOB_FIELDS)
     stated = {key: entries[key] for key in order if entries.get(key) not in (None, "", {}, [])}
@@ -53,22 +54,105 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
     return without
 
 
-def _role(
-    source: Source, name: str, run: NormalForm, place: ImportContext, choice: Choice
-) -> dict[str, Data]:
-    """Return the fields of a role in the spec."""
-    pod, served = source.workload().of_role(name)[0], run.roles[name]
-    (first, *_) = choices(place.environment, pod, "")
-    requested = {**pod.resources.get("requests", {}), **pod.resources.get("limits", {})}
-    of_job = choice.pool is not None and choice.pool.resource in requested
-    own = Choice(pool=choice.pool if of_job else first.pool, apart=choice.apart)
-    alone = replace(run, pods=served.pods, nodes=served.nodes, roles={}, elastic=None)
-    group = {**_group(source, pod, alone, place, own), **_serving(pod)}
-    if own.pool == choice.pool:
-        del group["pool"]
-    allowed = fields.field("job", Pointer.of("roles", name)).keys
-    own_fields = {key: group[key] for key in allowed if group.get(key) not in (None, "", {}, [])}
-    return {**own_fields, "pool": None} if choice.pool and own.pool is None else own_fields
+@dataclass(frozen=True)
+class _Draft:
+    """One way to write the spec of a workload for an environment."""
+
+    source: Source
+    place: ImportContext
+    choice: Choice
+
+    @cached_property
+    def target(self) -> str:
+        """The target of the same kind, or the one that the environment's jobs have."""
+        own = self.source.target
+        return own if own in self.place.environment.targets else self.place.inherited["target"]
+
+    @cached_property
+    def workload(self) -> Workload:
+        return self.source.workload()
+
+    @cached_property
+    def names(self) -> Names:
+        return Names.of(self.workload)
+
+    def literal(self, text: str) -> str:
+        """Return a text as the target needs it: with references for names, and with `$$` unescaped
+        if the target is no cluster, which replaces nothing.
+        """
+        target = TARGETS[self.target]
+        plain = text.replace("$$", "$") if target.envelope else text
+        # Text that looks like a reference of a spec was not meant as one.
+        written = role_names.referring(plain.replace("${{", "$${{"), self.workload)
+        return referring(written, self.names, target.numbered)
+
+    def variable(self, text: str) -> str:
+        return RUN if self.names.is_run(text) else self.literal(text)
+
+    def role(self, name: str, run: NormalForm) -> dict[str, Data]:
+        """Return the fields of a role in the spec."""
+        pod, served, choice = self.workload.of_role(name)[0], run.roles[name], self.choice
+        (first, *_) = choices(self.place.environment, pod, "")
+        requested = {**pod.resources.get("requests", {}), **pod.resources.get("limits", {})}
+        of_job = choice.pool is not None and choice.pool.resource in requested
+        own = Choice(pool=choice.pool if of_job else first.pool, apart=choice.apart)
+        alone = replace(run, pods=served.pods, nodes=served.nodes, roles={}, elastic=None)
+        group = {**replace(self, choice=own).group(pod, alone), **_serving(pod)}
+        if own.pool == choice.pool:
+            del group["pool"]
+        allowed = fields.field("job", Pointer.of("roles", name)).keys
+        own_fields = {
+            key: group[key] for key in allowed if group.get(key) not in (None, "", {}, [])
+        }
+        return {**own_fields, "pool": None} if choice.pool and own.pool is None else own_fields
+
+    def group(self, pod: Pod, run: NormalForm) -> dict[str, Data]:
+        """Return the fields of a spec for the pods that train, or for those of a role."""
+        source, literal, pool = self.source, self.literal, self.choice.pool
+        manifests = source.manifests()
+        configs = operators.configs(manifests)
+        own_script = companions.started(pod) if companions.script(run) else ""
+        files = companions.files(manifests, pod, literal)
+        of_pod = _labels({**pod.labels, **run.pods[0].labels})
+        return {
+            "image": _image(pod, run),
+            **_program(tuple(map(literal, pod.command)), run, apart=self.choice.apart),
+            "nodes": run.nodes,
+            "procsPerNode": _processes(run),
+            "elastic": {"minNodes": run.elastic[0], "maxNodes": run.elastic[1]}
+            if run.elastic
+            else {},
+            "pool": pool.name if pool else None,
+            "resources": _resources(pod, pool),
+            "resourceClaims": _device_claims(pod),
+            "shm": containers.shared_memory(pod),
+            "env": dict(containers.variables(pod, self.variable)),
+            "envFrom": containers.sources(pod.env_from),
+            "secrets": companions.secrets(manifests, pod),
+            "volumes": dict(containers.volumes(pod, lambda mount: mount.config in configs)),
+            # Of ConfigMaps, except the script that is the spec's entrypoint.
+            "files": {path: file for path, file in files.items() if path != own_script},
+            "initContainers": dict(containers.init(pod, literal)),
+            "sidecars": dict(containers.sidecars(pod, literal)),
+            **_waiting(run, pod, self.place.environment),
+            "maxDuration": duration(run.deadline),
+            "retries": _retries(source, run),
+            "gracePeriod": duration(pod.grace_period) if _says_grace_period(source) else None,
+            "state": "suspended" if run.suspended else None,
+            **_placement(pod, pool),
+            **_given(pod),
+            "labels": _labels(run.labels),
+            "podLabels": {k: v for k, v in of_pod.items() if run.labels.get(k) != v},
+            "podAnnotations": _annotations({**pod.annotations, **run.pods[0].annotations}),
+            "annotations": {k: v for k, v in run.annotations.items() if not is_generated(k)},
+            "serviceAccount": pod.service_account,
+            "serviceAccountToken": pod.token or None,
+            "network": "isolated" if run.isolated else None,
+            "metrics": companions.metrics(manifests, pod),
+            "security": _security(run, pod),
+            "podPatch": _patch(pod, self.target),
+            "lattice": dict(run.own),
+        }
 
 
 def _serving(pod: Pod) -> dict[str, Data]:
@@ -85,58 +169,6 @@ def _serving(pod: Pod) -> dict[str, Data]:
     settings = {key: value for key, value in ready.items() if value}
     known = settings.keys() - {"within"} or ("tcpSocket" in probe and within != Ready().within)
     return {"port": port_of(pod), "ready": settings if known else None}
-
-
-def _group(
-    source: Source, pod: Pod, run: NormalForm, place: ImportContext, choice: Choice
-) -> dict[str, Data]:
-    """Return the fields of a spec for the pods that train, or for those of a role."""
-    workload = source.workload()
-    names = Names.of(workload)
-
-    def literal(text: str) -> str:
-        return _literal(text, source, place, names, workload)
-
-    def variable(text: str) -> str:
-        return RUN if names.is_run(text) else literal(text)
-
-    of_pod = _labels({**pod.labels, **run.pods[0].labels})
-    return {
-        "image": _image(pod, run),
-        **_program(tuple(map(literal, pod.command)), run, apart=choice.apart),
-        "nodes": run.nodes,
-        "procsPerNode": _processes(run),
-        "elastic": {"minNodes": run.elastic[0], "maxNodes": run.elastic[1]} if run.elastic else {},
-        "pool": choice.pool.name if choice.pool else None,
-        "resources": _resources(pod, choice.pool),
-        "resourceClaims": _device_claims(pod),
-        "shm": containers.shared_memory(pod),
-        "env": dict(containers.variables(pod, variable)),
-        "envFrom": containers.sources(pod.env_from),
-        "secrets": companions.secrets(source.manifests(), pod),
-        "volumes": dict(containers.volumes(pod, lambda mount: _is_file(mount, source))),
-        "files": _files(source, pod, run, literal),
-        "initContainers": dict(containers.init(pod, literal)),
-        "sidecars": dict(containers.sidecars(pod, literal)),
-        **_waiting(run, pod, place.environment),
-        "maxDuration": duration(run.deadline),
-        "retries": _retries(source, run),
-        "gracePeriod": duration(pod.grace_period) if _says_grace_period(source) else None,
-        "state": "suspended" if run.suspended else None,
-        **_placement(pod, choice.pool),
-        **_given(pod),
-        "labels": _labels(run.labels),
-        "podLabels": {k: v for k, v in of_pod.items() if run.labels.get(k) != v},
-        "podAnnotations": _annotations({**pod.annotations, **run.pods[0].annotations}),
-        "annotations": {k: v for k, v in run.annotations.items() if not is_generated(k)},
-        "serviceAccount": pod.service_account,
-        "serviceAccountToken": pod.token or None,
-        "network": "isolated" if run.isolated else None,
-        "metrics": companions.metrics(source.manifests(), pod),
-        "security": _security(run, pod),
-        "podPatch": _patch(pod, _target(source, place) or place.inherited["target"]),
-        "lattice": dict(run.own),
-    }
 
 
 def complete(spec: Mapping[str, Data], place: ImportContext) -> dict[str, Data]:
@@ -178,12 +210,6 @@ def _maps(spec: Mapping[str, Data]) -> dict[str, Data]:
     return {key: value for key, value in spec.items() if isinstance(value, Mapping)}
 
 
-def _target(source: Source, place: ImportContext) -> str | None:
-    """Return the target of the same kind, or None if the environment lacks or implies it."""
-    installed = source.target in place.environment.targets
-    return source.target if installed and source.target != place.inherited["target"] else None
-
-
 # --- parts ---------------------------------------------------------------------------------------
 
 
@@ -197,33 +223,6 @@ def _image(pod: Pod, run: NormalForm) -> dict[str, Data]:
         "pullSecrets": list(pod.pull_secrets),
     }
     return {key: value for key, value in image.items() if value}
-
-
-def _literal(
-    text: str, source: Source, place: ImportContext, names: Names, workload: Workload
-) -> str:
-    """Return a text as the target needs it: with references for names, and with `$$` unescaped if
-    the target is no cluster, which replaces nothing.
-    """
-    target = _target(source, place) or place.inherited["target"]
-    plain = text.replace("$$", "$") if TARGETS[target].envelope else text
-    # Text that looks like a reference of a spec was not meant as one.
-    written = role_names.referring(plain.replace("${{", "$${{"), workload)
-    return referring(written, names, TARGETS[target].numbered)
-
-
-def _files(
-    source: Source, pod: Pod, run: NormalForm, literal: containers.Literal
-) -> dict[str, Data]:
-    """Return the files of ConfigMaps, except the script that is the spec's entrypoint."""
-    own = companions.started(pod) if companions.script(run) else ""
-    by_path = companions.files(source.manifests(), pod, literal)
-    return {path: file for path, file in by_path.items() if path != own}
-
-
-def _is_file(mount: Mount, source: Source) -> bool:
-    """Whether a mount is for files that the spec itself contains."""
-    return mount.config in operators.configs(source.manifests())
 
 
 def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[str, Data]:
