@@ -108,6 +108,15 @@ class _Script:
         elif node.type not in ("comment", "heredoc_redirect", "file_redirect", "test_command"):
             yield from self._all(node.named_children, block)
 
+    def _set(self, name: str, value: Value) -> None:
+        self._variables[name] = value
+        self._undecided.discard(name)
+
+    def _forget(self, name: str) -> None:
+        """Take note that a variable has a value, which is not known."""
+        self._variables.pop(name, None)
+        self._undecided.add(name)
+
     def _unset(self, node: Node) -> None:
         for child in node.named_children:
             self._variables.pop(_text(child), None)
@@ -126,11 +135,9 @@ class _Script:
         """Run commands that may not run: what they assign is unknown afterwards."""
         before = dict(self._variables)
         yield from self._all(nodes, block)
-        now = self._variables
-        for name in {*before, *now}:
-            if before.get(name) != now.get(name):
-                now.pop(name, None)
-                self._undecided.add(name)
+        for name in {*before, *self._variables}:
+            if before.get(name) != self._variables.get(name):
+                self._forget(name)
 
     def _if(self, node: Node, block: str) -> Iterator[ShellCommand]:
         """Run the branch that is taken, or all of those that may be."""
@@ -173,8 +180,7 @@ class _Script:
             values = node.named_children[1:-1]
             if values and all(_text(value).strip('"') in _ARGUMENTS for value in values):
                 return
-            self._variables.pop(_text(head), None)
-            self._undecided.add(_text(head))
+            self._forget(_text(head))
         elif self._holds(head) is False or _text(head).startswith("getopts "):
             return
         yield from self._unsure(node.named_children, "a loop")
@@ -221,23 +227,18 @@ class _Script:
         """Set the variables that a command reads from a file, if what wrote that file is known."""
         lines = self._lines(node)
         for word in filter(_NAME.fullmatch, words):
-            self._variables.pop(word, None)
-            self._undecided.add(word)
-            if lines is not None:
-                self._variables[word] = lines
-                self._undecided.discard(word)
+            if lines is None:
+                self._forget(word)
+            else:
+                self._set(word, lines)
 
     def _lines(self, node: Node) -> tuple[str, ...] | None:
-        parent = node.parent
-        beside = parent.named_children if parent and parent.type == "redirected_statement" else []
-        for child in (inner for outer in (node, *beside) for inner in (outer, *outer.children)):
-            if child.type == "file_redirect" and child.children[0].type == "<":
-                source = child.named_children[-1]
-                called = [self._written.get(normpath(self._string(source)), ())]
-                if source.type == "process_substitution":
-                    called = self._commands_in(source)
-                text = self._substitute(called) if called[0] else None
-                return None if text is None else tuple(text.split())
+        for source in _redirected(node, "<"):
+            called = [self._written.get(normpath(self._string(source)), ())]
+            if source.type == "process_substitution":
+                called = self._commands_in(source)
+            text = self._substitute(called) if called[0] else None
+            return None if text is None else tuple(text.split())
         return None
 
     def _command(self, node: Node, block: str) -> ShellCommand:
@@ -259,7 +260,7 @@ class _Script:
             column=column + 1,
             environment={**dict(self._environment()), **own},
             block=block,
-            writes=self._destination(node),
+            writes=next(map(self._string, _redirected(node, ">", ">>", "&>", ">|")), ""),
             background=_is_in_background(node),
         )
 
@@ -269,15 +270,6 @@ class _Script:
                 yield name, _joined(self._variables[name])
             elif name in self._undecided:
                 yield name, f"${name}"
-
-    def _destination(self, node: Node) -> str:
-        """Return the file that a command writes its output to, or ""."""
-        parent = node.parent
-        beside = parent.named_children if parent and parent.type == "redirected_statement" else []
-        for child in (inner for outer in (node, *beside) for inner in (outer, *outer.children)):
-            if child.type == "file_redirect" and child.children[0].type in (">", ">>", "&>", ">|"):
-                return self._string(child.named_children[-1])
-        return ""
 
     def _declare(self, node: Node) -> None:
         exports = node.children[0].type == "export" or b" -x" in (node.text or b"")
@@ -294,13 +286,11 @@ class _Script:
             name, equals, value = word.partition("=")
             self._exported[name] = None
             if equals:
-                self._variables[name] = value
-                self._undecided.discard(name)
+                self._set(name, value)
 
     def _assign(self, node: Node) -> tuple[str, Value]:
         name, value = self._assignment(node)
-        self._variables[name] = value
-        self._undecided.discard(name)
+        self._set(name, value)
         return name, value
 
     def _assignment(self, node: Node) -> tuple[str, Value]:
@@ -372,9 +362,13 @@ class _Script:
             return _plain(node.text or b"", quoted)
         return self._string(node)
 
+    def _argument(self, name: str) -> str:
+        """Return an argument of the function that is called, by its number, or ""."""
+        return dict(enumerate(self._arguments or (), 1)).get(int(name), "")
+
     def _variable(self, node: Node, name: str) -> str:
         if name.isdecimal() and name != "0" and self._arguments is not None:
-            return dict(enumerate(self._arguments, 1)).get(int(name), "")
+            return self._argument(name)
         value = self._variables.get(name)
         if isinstance(value, tuple):  # of an array, the first item
             return value[0] if value else ""
@@ -412,7 +406,7 @@ class _Script:
         if not value and name not in ("@", "*") and sign == "=":
             self._variables[name] = other
         if name.isdecimal() and self._arguments:
-            value = dict(enumerate(self._arguments, 1)).get(int(name), "")
+            value = self._argument(name)
         return _joined(value) if value else other
 
     def _substituted(self, node: Node) -> str:
@@ -506,6 +500,15 @@ def _branches(node: Node) -> Iterator[tuple[Node | None, list[Node]]]:
     for clause in rest:
         if clause.type in _BRANCHES:
             yield from _branches(clause)
+
+
+def _redirected(node: Node, *signs: str) -> Iterator[Node]:
+    """Yield the files from or to which a command is redirected by one of the signs."""
+    parent = node.parent
+    beside = parent.named_children if parent and parent.type == "redirected_statement" else []
+    for child in (inner for outer in (node, *beside) for inner in (outer, *outer.children)):
+        if child.type == "file_redirect" and child.children[0].type in signs:
+            yield child.named_children[-1]
 
 
 def _is_and(node: Node) -> bool:
