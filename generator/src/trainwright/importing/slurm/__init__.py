@@ -49,7 +49,7 @@ def read(file: str, text: str, values: Mapping[str, str] | None = None) -> Sourc
             "has one: make a script of each"
         )
     top = Location(file, 1)
-    of_script = headers(text, top).given
+    of_script = headers(text, top)
     _refuse_many(of_script, text, top)
     amounts = NodeAmounts.of(of_script, top)
     name = str(of_script.get("--job-name") or PurePosixPath(file).stem)

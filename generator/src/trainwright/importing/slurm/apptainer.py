@@ -6,15 +6,19 @@ https://apptainer.org/docs/user/main/cli/apptainer_exec.html
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 import click
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
-from trainwright.datatypes.frozen import dataclass
 from trainwright.importing.commandline import Line, parameter, parse
 from trainwright.kinds.reading import ImportingError, NotImported, shown
+
+if TYPE_CHECKING:
+    from trainwright.importing.slurm.step import Step
 
 _NAMES = frozenset({"apptainer", "singularity"})
 _SEVERAL = ("--bind,-B", "--env", "--mount")
@@ -45,40 +49,34 @@ _WHY = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InContainer:
-    """A program in a container, the pyxis options equal to its own, and those left out."""
-
-    words: tuple[str, ...]
-    given: Mapping[str, Data]
-    environment: Mapping[str, str]
-    left: tuple[NotImported, ...]
-
-
 def is_container(words: tuple[str, ...]) -> bool:
     """Whether a command starts another in a container."""
     return bool(words) and PurePosixPath(words[0]).name in _NAMES and "exec" in words
 
 
-def unpacked(words: tuple[str, ...], place: Location) -> InContainer:
-    """Return what a command starts in its container. Raise ImportingError for unknown options."""
-    verb = words.index("exec")
-    line = Line(words=words[verb:], place=place)
+def unpacked(step: Step, place: Location) -> Step:
+    """Return the step with the program in its container, and the pyxis options that are equal to
+    its own. Raise ImportingError for unknown options.
+    """
+    words = step.words
+    line = Line(words=words[words.index("exec") :], place=place)
     given, rest = parse(line, 1, _parameters(), strict=True)
     if len(rest) < 2:
         raise ImportingError(f"{place}: {words[0]} exec starts nothing")
     mounts = [part for bind in _texts(given, "--bind") for part in bind.split(",")]
     folder = given.get("--pwd") or given.get("--cwd")
     pairs = [pair for env in _texts(given, "--env") for pair in env.split(",") if "=" in pair]
-    return InContainer(
+    return replace(
+        step,
         words=rest[1:],
         given={
+            **step.given,
             # Anything else is a file or folder of the nodes.
             "--container-image": rest[0] if rest[0].startswith("docker://") else f"./{rest[0]}",
             **({"--container-mounts": ",".join(mounts)} if mounts else {}),
             **({"--container-workdir": folder} if folder else {}),
         },
-        environment={name: value for name, _, value in (pair.partition("=") for pair in pairs)},
+        environment={**step.environment, **dict(pair.partition("=")[::2] for pair in pairs)},
         left=tuple(_left(given, place)),
     )
 

@@ -13,7 +13,6 @@ import click
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
-from trainwright.datatypes.frozen import dataclass
 from trainwright.importing.commandline import Line, parameter, parse
 
 _HEADER = re.compile(r"^#SBATCH[ \t]+(.*)$", re.MULTILINE)
@@ -56,10 +55,10 @@ _OPTIONAL = {
 }
 
 
-def headers(text: str, place: Location) -> SlurmOptions:
+def headers(text: str, place: Location) -> dict[str, Data]:
     """Return the options that a script has in its `#SBATCH` lines. Raise ImportingError."""
     words = [word for header in _HEADER.findall(_head(text)) for word in _split(header)]
-    return options(place, "sbatch", words)
+    return options(place, "sbatch", words)[0]
 
 
 def _head(text: str) -> str:
@@ -79,14 +78,6 @@ def is_read(name: str) -> bool:
     return name in {declared.split(",")[0] for declared in (*_READ, *READ_SWITCHES)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmOptions:
-    """The options that a command line gives, by name, and the words that follow them."""
-
-    given: Mapping[str, Data]
-    words: tuple[str, ...]
-
-
 def _split(header: str) -> list[str]:
     text = _COMMENT.sub("", header)
     try:
@@ -95,8 +86,12 @@ def _split(header: str) -> list[str]:
         return text.split()
 
 
-def options(place: Location, command: str, words: Sequence[str]) -> SlurmOptions:
-    """Return the options before a program. Those of a site's plug-ins are kept by their names."""
+def options(
+    place: Location, command: str, words: Sequence[str]
+) -> tuple[dict[str, Data], tuple[str, ...]]:
+    """Return the options before a program, by name, and the words that follow them. Those of a
+    site's plug-ins are kept by their names.
+    """
     option_words: list[str] = []
     of_site: dict[str, Data] = {}
     at = 0
@@ -113,7 +108,7 @@ def options(place: Location, command: str, words: Sequence[str]) -> SlurmOptions
         at += 1
     line = Line(words=(command, *option_words, *words[at:]), place=place)
     given, rest = parse(line, 1, _parameters(), strict=True)
-    return SlurmOptions(given={**given, **of_site}, words=rest)
+    return {**given, **of_site}, rest
 
 
 def _parameters() -> list[click.Parameter]:

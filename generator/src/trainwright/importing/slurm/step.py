@@ -14,7 +14,7 @@ from trainwright.importing import shell
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import HEAD, RANK, NodeAmounts, SlurmOutput
 from trainwright.importing.slurm.apptainer import is_container, unpacked
-from trainwright.importing.slurm.options import SlurmOptions, options
+from trainwright.importing.slurm.options import options
 from trainwright.importing.slurm.words import (
     HARMLESS,
     LAUNCHERS,
@@ -66,14 +66,7 @@ def step_of(
         step = _of_srun(step, place)
     step = replace(step, words=without_wrappers(step.words))
     if is_container(step.words):
-        container = unpacked(step.words, place)
-        step = replace(
-            step,
-            words=container.words,
-            given={**step.given, **container.given},
-            environment={**step.environment, **container.environment},
-            left=container.left,
-        )
+        step = unpacked(step, place)
     return _without_runner(_in_shell(step, variables, output))
 
 
@@ -81,12 +74,12 @@ def _of_srun(step: Step, place: Location) -> Step:
     """Return the step with srun's own options read off its words. An unexpanded variable in front
     of the program is taken for further options.
     """
-    read = options(place, "srun", step.words[1:])
-    words, given = read.words, dict(read.given)
+    given, words = options(place, "srun", step.words[1:])
     unknown: list[str] = []
     if words[:1] and words[0].startswith("$") and (more := _more(words[1:], place)):
-        unknown = [word for word in words if word.startswith("$") and word not in more.words]
-        words, given = more.words, {**given, **more.given}
+        further, program = more
+        unknown = [word for word in words if word.startswith("$") and word not in program]
+        words, given = program, {**given, **further}
     for name in _NUMBERS & given.keys():
         if "$" in str(given[name]):
             unknown.append(str(given.pop(name)))
@@ -96,16 +89,20 @@ def _of_srun(step: Step, place: Location) -> Step:
 _NUMBERS = frozenset({"--nodes", "--ntasks", "--ntasks-per-node"})
 
 
-def _more(words: tuple[str, ...], place: Location) -> SlurmOptions | None:
-    """Return the srun options after an unexpanded variable, or None if no program follows them."""
+def _more(
+    words: tuple[str, ...], place: Location
+) -> tuple[dict[str, Data], tuple[str, ...]] | None:
+    """Return the srun options after an unexpanded variable, and the program that follows them; None
+    if none does.
+    """
     try:
-        read = options(place, "srun", words)
+        given, rest = options(place, "srun", words)
     except ImportingError:
         return None
-    if read.words[:1] and read.words[0].startswith("$"):
-        more = _more(read.words[1:], place)
-        return more and SlurmOptions(given={**read.given, **more.given}, words=more.words)
-    return read if _is_program(without_wrappers(read.words)) else None
+    if rest[:1] and rest[0].startswith("$"):
+        more = _more(rest[1:], place)
+        return more and ({**given, **more[0]}, more[1])
+    return (given, rest) if _is_program(without_wrappers(rest)) else None
 
 
 def training_step(steps: Sequence[Step], place: Location, file: str) -> Step:
