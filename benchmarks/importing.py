@@ -77,7 +77,7 @@ def _measured(root: Path, file: Path) -> Iterator[Measured]:
     code, shares = int(bool(failed)), []
     if not done.imported:
         print(f"{file.name:44} {code}  refused")
-    for one, _ in done.imported:
+    for one in done.imported:
         counts = [sum(left.severity is kind for left in one.left) for kind in Loss]
         same = "same pods" if not workloads.differing(one, root) else "other pods"
         lines = [workloads.lines(t) for t in (text.spec(one), file.read_text(encoding="utf-8"))]

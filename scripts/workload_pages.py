@@ -142,7 +142,7 @@ def _imported(source: Source, original: Path) -> Imported:
     import_input = importing.ImportInput()
     import_input.files((str(original),))
     options = ImportOptions(environment="open", name=source["name"], force=True, write=False)
-    ((done, _),) = run(EXAMPLE, import_input, options).imported
+    (done,) = run(EXAMPLE, import_input, options).imported
     return done
 
 

@@ -62,7 +62,7 @@ def imported(folder: Path, *bodies: Any) -> tuple[Imported, list[str]]:
     found.files((str(path),))
     done = run(HERE, found, ImportOptions(environment="lab", write=False))
     assert done.problems == ()
-    ((one, _),) = done.imported
+    (one,) = done.imported
     return one, [left.field.partition("/")[0] for left in found.beside]
 
 
@@ -226,7 +226,7 @@ def test_two_workloads_share_a_fetched_secret(tmp_path: Path) -> None:
     found = ImportInput()
     found.files((str(path),))
     done = run(HERE, found, ImportOptions(environment="lab", write=False))
-    specs = [one.spec["secrets"]["HF_TOKEN"] for one, _ in done.imported]
+    specs = [one.spec["secrets"]["HF_TOKEN"] for one in done.imported]
     assert specs == [{"external": {"store": "vault", "key": "ml/hf"}}] * 2
     assert found.beside == []
 

@@ -44,12 +44,12 @@ def command(text: str) -> ImportBatch:
 
 
 def cannot_run(done: ImportBatch) -> list[str]:
-    ((job, _),) = done.imported
+    (job,) = done.imported
     return [str(left) for left in job.left if left.severity is Loss.CANNOT_RUN]
 
 
 def spec(done: ImportBatch) -> Any:
-    ((job, _),) = done.imported
+    (job,) = done.imported
     return job.spec
 
 
@@ -103,7 +103,7 @@ def test_defaults_of_variables_are_taken_and_named(
     done = compose(tmp_path, service)
     assert spec(done)[field] == expected
     assert cannot_run(done) == []
-    ((job, _),) = done.imported
+    (job,) = done.imported
     (default,) = [left for left in job.left if "its default is taken" in left.why]
     assert (default.severity, default.place.line > 0) == (Loss.COSMETIC, True)
 
@@ -189,7 +189,7 @@ def test_a_named_volume_is_a_claim_whose_name_a_cluster_takes(
     assert cannot_run(done) == []
     (body,) = spec(done)["volumes"].values()
     assert body == {"claim": claim, "mountPath": "/data"}
-    ((job, _),) = done.imported
+    (job,) = done.imported
     said = [left for left in job.left if f"the claim {claim} " in left.why]
     assert len(said) == (volume != claim)
     for left in said:

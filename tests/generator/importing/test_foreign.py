@@ -79,8 +79,8 @@ def imported(tmp_path: Path, *bodies: Any) -> tuple[ImportInput, ImportBatch]:
 def test_what_it_holds_is_the_run(body: Any, tmp_path: Path) -> None:
     found, done = imported(tmp_path, body)
     assert (found.problems, done.problems) == ([], ())
-    ((one, path),) = done.imported
-    assert path == "environments/lab/jobs/inner.yaml"
+    (one,) = done.imported
+    assert one.file.path == "environments/lab/jobs/inner.yaml"
     assert one.severity in (None, Loss.COSMETIC, Loss.BEHAVIOUR)
     run_of_it = values(one.source.run())
     assert run_of_it[Pointer("/nodes")] == 3
@@ -90,7 +90,7 @@ def test_what_it_holds_is_the_run(body: Any, tmp_path: Path) -> None:
 
 def test_the_queue_of_a_wrapper_is_that_of_what_it_holds(tmp_path: Path) -> None:
     _, done = imported(tmp_path, APPWRAPPER)
-    ((one, _),) = done.imported
+    (one,) = done.imported
     assert one.spec["queue"] == "team-nlp"
     left = {item.field: (item.severity, item.place.line) for item in one.left}
     assert left["/spec/components/0/podSets/0/replicas"][0] is Loss.COSMETIC
@@ -99,7 +99,7 @@ def test_the_queue_of_a_wrapper_is_that_of_what_it_holds(tmp_path: Path) -> None
 @pytest.mark.parametrize(("body", "retries"), [(HYPERPOD, 4), (VOLCANO, 4), (APPWRAPPER, 6)])
 def test_restarts_have_a_limit(body: Any, retries: int, tmp_path: Path) -> None:
     """A PyTorchJob that says nothing restarts for ever, which a spec bounds and never forbids."""
-    ((one, _),) = imported(tmp_path, body)[1].imported
+    (one,) = imported(tmp_path, body)[1].imported
     assert one.spec["retries"] == retries
 
 
@@ -111,7 +111,7 @@ def test_volcano_waits_for_all_pods_unless_told_otherwise(
 ) -> None:
     body = copy.deepcopy(VOLCANO)
     body["spec"] |= {"schedulerName": "volcano", **spec}  # type: ignore[operator]
-    ((one, _),) = imported(tmp_path, body)[1].imported
+    (one,) = imported(tmp_path, body)[1].imported
     assert values(one.source.run()).get(Pointer("/gang")) == gang
     assert one.spec["schedulerName"] == "volcano"
     left = {item.field: item.severity for item in one.left if "restartPolicy" in item.field}
@@ -126,7 +126,7 @@ def test_positions_are_those_of_the_wrapper(tmp_path: Path) -> None:
     group = body["spec"]["replicaSpecs"][0]  # type: ignore[index]
     group["template"] = {"spec": {**TEMPLATE["spec"], "hostname": "x"}}
     _, done = imported(tmp_path, body)
-    ((one, _),) = done.imported
+    (one,) = done.imported
     (left,) = [item for item in one.left if item.field.endswith("/hostname")]
     assert left.field == "/spec/replicaSpecs/0/template/spec/hostname"
     lines = (tmp_path / "input.yaml").read_text(encoding="utf-8").splitlines()
@@ -139,7 +139,7 @@ def test_a_launcher_that_waits_for_another_operator_cannot_run(tmp_path: Path) -
     container = {**CONTAINER, "command": ["hyperpodrun", "--nnodes=3", "a.py"]}
     group["template"] = {"spec": {"containers": [container]}}
     _, done = imported(tmp_path, body)
-    ((one, _),) = done.broken
+    (one,) = done.broken
     (left,) = [item for item in one.left if item.severity is Loss.CANNOT_RUN]
     assert left.field == "/spec/replicaSpecs/0/template/spec/containers/0/command/0"
 
@@ -483,7 +483,7 @@ def test_gpus_of_a_service_are_those_of_a_pool(pools: str, severity: Loss, tmp_p
     found = ImportInput()
     found.files((str(tmp_path / "compose.yaml"),))
     done = run(tmp_path, found, ImportOptions(environment="laptop", write=False))
-    ((one, _),) = done.imported
+    (one,) = done.imported
     assert max((one.severity or Loss.COSMETIC, Loss.COSMETIC), key=lambda s: s.weight) is severity
     assert bool(done.broken) is not bool(pools)
     texts = [left.why for left in one.left if left.severity is Loss.CANNOT_RUN]

@@ -68,7 +68,7 @@ def _imported(case: str) -> tuple[tuple[Imported, ...], tuple[str, ...]]:
         new_runs=case in NEW_RUNS,
     )
     done = run(HERE, _found(case), options)
-    return tuple(imported for imported, _ in done.imported), done.problems
+    return done.imported, done.problems
 
 
 def _place(case: str, imported: Imported) -> ImportContext:
@@ -80,12 +80,12 @@ def _report(case: str) -> str:
     """Everything that is said of a case, with paths as they are below its folder."""
     imported, problems = _imported(case)
     found = _found(case)
-    lines = [line for one in imported for line in text.report(one, f"{one.spec['name']}.yaml", lambda words, _: words)]  # fmt: skip
+    lines = [line for one in imported for line in text.report(one, lambda words, _: words)]
     lines += [f"error[{f.rule}] {f.place}: {f.message}" for f in found.findings]
     lines += [f"error: {problem}" for problem in (*found.problems, *problems)]
     lines += [f"beside: {left}" for left in found.beside]
     message = "".join(f"{line}\n" for line in lines)
-    return re.sub(rf"[^\s:]*/?examples/{case}/", "", message)
+    return re.sub(rf"[^\s:]*/?examples/{case}/|environments/\w+/jobs/", "", message)
 
 
 # One of each kind, and what is special about importing at all; the others are slow.
@@ -292,7 +292,7 @@ def test_what_was_rendered_comes_back_as_a_spec_of_the_same_run(path: Path) -> N
     done = run(
         ROOT, found, ImportOptions(environment=environment, name=f"{job}-again", write=False)
     )
-    ((imported, _),) = done.imported
+    (imported,) = done.imported
     body = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
     manifests = (Manifest(body=body),)
     before = values(normal_form(manifests))
@@ -323,7 +323,7 @@ def test_what_is_rendered_beside_a_job_comes_back_as_fields_of_its_spec(
     found = ImportInput()
     found.files((str(folder),))
     done = run(tmp_path, found, ImportOptions(environment="prod", name="again", write=False))
-    ((imported, _),) = done.imported
+    (imported,) = done.imported
     before = values(imported.source.run())
     runtimes = tuple(m for m in imported.source.manifests() if m.kind.endswith("Runtime"))
     after = ImportContext(Folder(tmp_path), "prod", runtimes).run(imported.spec)
@@ -563,7 +563,7 @@ def _planted(data: Data, above: str = "") -> Data:
 def test_an_unknown_field_is_listed(case: str, tmp_path: Path) -> None:
     done = _import(tmp_path / "planted.yaml", [_planted(body) for body in _documents(case)])
     assert done.problems == ()
-    for imported, _ in done.imported:
+    for imported in done.imported:
         fates = [a.fate for a in imported.accounts if a.pointer.endswith("/planted")]
         assert set(fates) == {"left"}
         assert len(fates) >= 2

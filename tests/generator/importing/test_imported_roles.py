@@ -461,7 +461,7 @@ def test_a_rendered_run_with_roles_comes_back_as_the_same_run(folder: Path, tmp_
     found = ImportInput()
     found.files((str(folder),))
     done = run(tmp_path, found, ImportOptions(environment=environment, name="again", write=False))
-    ((imported, _),) = done.imported
+    (imported,) = done.imported
     assert imported.spec["roles"].keys() == imported.source.workload().serving.keys()
     after = ImportContext(Folder(tmp_path), environment).run(imported.spec)
     assert isinstance(after, NormalForm)

@@ -133,7 +133,7 @@ def test_a_list_is_told_object_by_object(tmp_path: Path) -> None:
     over["metadata"] = {"name": "bert"}
     new = {**copy.deepcopy(PYTORCHJOB), "metadata": {"name": "mnist"}}
     done = imported(tmp_path, {"apiVersion": "v1", "kind": "List", "items": [running, over, new]})
-    assert [path.rpartition("/")[2] for _, path in done.imported] == ["mnist.yaml"]
+    assert [one.file.name for one in done.imported] == ["mnist"]
     assert ["(running)" in done.problems[0], "(succeeded)" in done.problems[1]] == [True, True]
 
 
@@ -167,7 +167,7 @@ def test_a_mark_of_an_engine_stays_behind(
     master = body["spec"]["pytorchReplicaSpecs"]["Master"]
     metadata = master["template"].setdefault("metadata", {}) if of_pod else body["metadata"]
     metadata[holder] = {mark: "x", "team": "vision"}
-    ((one, _),) = imported(tmp_path, body).imported
+    (one,) = imported(tmp_path, body).imported
     assert mark not in str(one.spec)
     assert "vision" in str(one.spec)
     (left,) = [left for left in one.left if mark.replace("/", "~1") in left.field]
@@ -177,7 +177,7 @@ def test_a_mark_of_an_engine_stays_behind(
 def test_a_hook_is_more_than_cosmetic(tmp_path: Path) -> None:
     body = copy.deepcopy(PYTORCHJOB)
     body["metadata"]["annotations"] = {"argocd.argoproj.io/hook": "Sync"}
-    ((one, _),) = imported(tmp_path, body).imported
+    (one,) = imported(tmp_path, body).imported
     (left,) = [left for left in one.left if "a hook" in left.why]
     assert left.severity is Loss.BEHAVIOUR
     assert "train again" in left.why
@@ -186,7 +186,7 @@ def test_a_hook_is_more_than_cosmetic(tmp_path: Path) -> None:
 def command(text: str) -> Any:
     found = ImportInput()
     found.commands("run.sh", text)
-    ((one, _),) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
+    (one,) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
     return one
 
 
@@ -246,7 +246,7 @@ def test_what_no_launcher_starts_may_start_a_process_per_gpu(
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump(body), encoding="utf-8")
     found.files((str(path),))
-    ((one, _),) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
+    (one,) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
     assert bool([left for left in one.left if left.field == "world size"]) == waits
 
 
@@ -270,7 +270,7 @@ def test_a_variable_of_the_shell_has_no_value_here() -> None:
 def test_nor_has_one_of_a_compose_file(environment: object, tmp_path: Path) -> None:
     service = {"image": "registry.example.com/a:1", "entrypoint": ["python", "t.py"]}
     body = {"services": {"train": {**service, "environment": environment}}}
-    ((one, _),) = imported(tmp_path, body).imported
+    (one,) = imported(tmp_path, body).imported
     assert [left.severity for left in one.left if "under env" in left.why] == [Loss.CANNOT_RUN]
 
 
@@ -287,7 +287,7 @@ def test_roles_together_are_as_large_as_the_largest(tmp_path: Path) -> None:
         "limits": {"memory": "512Mi", "cpu": "2"}
     }
     replicas["Worker"] = worker
-    ((one, _),) = imported(tmp_path, body).imported
+    (one,) = imported(tmp_path, body).imported
     assert one.spec["resources"]["memory"] == "12Gi"
     assert one.spec["resources"]["extended"] == {"rdma/hca": 1000}
     assert one.spec["nodeSelector"] == {"disk": "fast"}
@@ -356,7 +356,7 @@ def test_a_variable_that_is_a_placeholder_is_named(
     path.write_text(yaml.safe_dump(body), encoding="utf-8")
     found = ImportInput()
     found.files((str(path),))
-    ((one, _),) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
+    (one,) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
     assert [value in note for note in one.notes] == [True] * unfilled
 
 
@@ -386,7 +386,7 @@ def test_words_that_people_replace_are_placeholders(word: str, name: str, tmp_pa
 def test_placeholders_are_filled_in(image: str, tmp_path: Path) -> None:
     name = "V_IMAGE_URI" if image.startswith("V_") else "IMAGE_URI"
     values = {name: "registry.example.com/a:2", "CPUS": "4"}
-    ((one, _),) = _with_image(tmp_path, image, values).imported
+    (one,) = _with_image(tmp_path, image, values).imported
     assert one.spec["image"] == {"repository": "registry.example.com/a", "tag": "2"}
     assert "4" in str(one.spec["resources"])
     assert "$OUT" in str(one.spec["entrypoint"])
@@ -394,7 +394,7 @@ def test_placeholders_are_filled_in(image: str, tmp_path: Path) -> None:
 
 def test_an_image_of_its_own_is_in_the_place_of_a_placeholder(tmp_path: Path) -> None:
     done = _with_image(tmp_path, "<IMAGE>", {"CPUS": "4"}, "registry.example.com/a:3")
-    ((one, _),) = done.imported
+    (one,) = done.imported
     assert one.spec["image"]["tag"] == "3"
 
 
@@ -424,7 +424,7 @@ def _job_set(value: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("domain", ["llm.default.svc.cluster.local", "llm.team-a.svc"])
 def test_the_domain_of_the_pods_is_a_reference(domain: str, tmp_path: Path) -> None:
-    ((one, _),) = imported(tmp_path, _job_set(f"tcp://{domain}:29500")).imported
+    (one,) = imported(tmp_path, _job_set(f"tcp://{domain}:29500")).imported
     assert one.spec["env"] == {
         "X": "tcp://${{ run.name }}.${{ namespace }}.svc.cluster.local:29500"
     }
@@ -442,7 +442,7 @@ def test_the_domain_of_the_pods_is_a_reference(domain: str, tmp_path: Path) -> N
 def test_what_names_of_pods_begin_with_is_a_reference(
     prefix: str, reference: str, tmp_path: Path
 ) -> None:
-    ((one, _),) = imported(tmp_path, _job_set(prefix)).imported
+    (one,) = imported(tmp_path, _job_set(prefix)).imported
     assert one.spec["target"] == "jobset"
     assert one.spec["env"] == {"X": reference}
     assert one.severity is not Loss.CANNOT_RUN
@@ -456,12 +456,12 @@ def test_what_names_of_pods_begin_with_cannot_stay_elsewhere(prefix: str, tmp_pa
     roles["Worker"] = {"replicas": 2, "template": copy.deepcopy(TEMPLATE)}
     for role in roles.values():
         role["template"]["spec"]["containers"][0]["env"] = [{"name": "X", "value": prefix}]
-    ((one, _),) = imported(tmp_path, body).imported
+    (one,) = imported(tmp_path, body).imported
     assert one.severity is Loss.CANNOT_RUN
 
 
 @pytest.mark.parametrize("text", ["llm-workload", "my-llm-workload-0-", "llm.example.com", "llm"])
 def test_what_only_looks_like_one_stays(text: str, tmp_path: Path) -> None:
-    ((one, _),) = imported(tmp_path, _job_set(text)).imported
+    (one,) = imported(tmp_path, _job_set(text)).imported
     assert one.spec["env"] == {"X": text}
     assert one.severity is not Loss.CANNOT_RUN

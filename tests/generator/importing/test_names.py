@@ -53,7 +53,7 @@ def imported(tmp_path: Path, container: Any, *others: Any) -> Imported:
     path.write_text(yaml.safe_dump_all([body, *others], sort_keys=False), encoding="utf-8")
     found = ImportInput()
     found.files((str(path),))
-    ((one, _),) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
+    (one,) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
     return one
 
 
@@ -239,7 +239,7 @@ def test_a_service_of_the_master_is_the_rendezvous(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump_all([service(selector), copy.deepcopy(job)]), encoding="utf-8")
     found = ImportInput()
     found.files((str(path),))
-    ((one, _),) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
+    (one,) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
     message = "until nslookup ${{ rank0.address }}; do sleep 1; done"
     assert one.spec["initContainers"]["wait"]["command"][2] == message
     assert "llm-rdzv" not in str(one.spec)

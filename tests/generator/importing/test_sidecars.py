@@ -51,7 +51,7 @@ def _imported(folder: Path, body: Any) -> Imported:
     path.write_text(yaml.safe_dump(body), encoding="utf-8")
     found = ImportInput()
     found.files((str(path),))
-    ((one, _),) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
+    (one,) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
     return one
 
 

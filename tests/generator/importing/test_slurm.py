@@ -33,7 +33,7 @@ def imported(tmp_path: Path, headers: str, body: str, image: str = "a.example.co
 def spec(tmp_path: Path, headers: str, body: str, image: str = "a.example.com/a:1") -> dict[str, Any]:  # fmt: skip
     done = imported(tmp_path, headers, body, image)
     assert done.problems == ()
-    ((one, _),) = done.imported
+    (one,) = done.imported
     assert one.severity is not Loss.CANNOT_RUN, [str(left) for left in one.left]
     return dict(one.spec)
 
@@ -156,7 +156,7 @@ def test_a_program_in_a_container_of_apptainer(name: str, tmp_path: Path) -> Non
 def test_other_options_of_apptainer_are_named(tmp_path: Path) -> None:
     options = "--nv -e --mount type=bind,src=/a,dst=/b --env-file .env -H /home/me --fakeroot"
     body = f"apptainer exec {options} docker://a.example.com/a:1 python t.py"
-    ((one, _),) = imported(tmp_path, "-N 1", body, image="").imported
+    (one,) = imported(tmp_path, "-N 1", body, image="").imported
     behaviour = {left.field for left in one.left if left.severity is Loss.BEHAVIOUR}
     assert behaviour >= {"--mount", "--env-file", "--home", "--fakeroot"}
     assert not {left.field for left in one.left} & {"--nv", "--cleanenv"}
@@ -172,7 +172,7 @@ def test_what_only_starts_the_program_is_left_out(tmp_path: Path) -> None:
     )
     made = spec(tmp_path, TWO_NODES, body.replace("head_node_ip=", "export head_node_ip="))
     assert (made["entrypoint"], made["launcher"]) == ({"script": "t.py"}, "torchrun")
-    ((one, _),) = imported(tmp_path, TWO_NODES, body.replace("head_node_ip=", "export head_node_ip=")).imported  # fmt: skip
+    (one,) = imported(tmp_path, TWO_NODES, body.replace("head_node_ip=", "export head_node_ip=")).imported  # fmt: skip
     assert {left.field for left in one.left if left.severity is Loss.BEHAVIOUR} >= {
         "eval", "cd", "uv run",
     }  # fmt: skip
@@ -180,9 +180,9 @@ def test_what_only_starts_the_program_is_left_out(tmp_path: Path) -> None:
 
 def test_a_launcher_that_needs_ssh_cannot_run(tmp_path: Path) -> None:
     body = "srun deepspeed --hostfile /h --num_gpus 8 train.py"
-    ((one, _),) = imported(tmp_path, TWO_NODES, body).imported
+    (one,) = imported(tmp_path, TWO_NODES, body).imported
     assert "by ssh" in "".join(str(left) for left in one.left if left.severity is Loss.CANNOT_RUN)
-    ((one, _),) = imported(tmp_path, "-N 1 --gpus=8", body).imported
+    (one,) = imported(tmp_path, "-N 1 --gpus=8", body).imported
     assert "by ssh" not in "".join(str(left) for left in one.left)
 
 
@@ -231,7 +231,7 @@ def test_the_program_of_an_old_launcher_stays_behind_its_switches(
     options: str, lost: int, tmp_path: Path
 ) -> None:
     line = f"python -m torch.distributed.launch --nproc_per_node=4 {options} --use_env a.py --lr 1"
-    ((one, _),) = imported(tmp_path, "-N 1\n--gres=gpu:4", line).imported
+    (one,) = imported(tmp_path, "-N 1\n--gres=gpu:4", line).imported
     assert one.spec["entrypoint"]["argv"] == line.split()
     assert len([left for left in one.left if left.severity is Loss.CANNOT_RUN]) == lost
 
@@ -239,7 +239,7 @@ def test_the_program_of_an_old_launcher_stays_behind_its_switches(
 @pytest.mark.parametrize("value", ["x,rdzv=$A:$B,c=$A/$B", "/x/$A-$B.$A^$B", "$A@$B+$A%$B"])
 def test_variables_within_a_word_that_is_not_quoted(value: str, tmp_path: Path) -> None:
     body = f'A=one\nB=two\nexport ALL="--all "{value}" --last"\nsrun python a.py $ALL'
-    ((one, _),) = imported(tmp_path, "-N 1", body).imported
+    (one,) = imported(tmp_path, "-N 1", body).imported
     assert one.spec["flags"] == {
         "all": value.replace("$A", "one").replace("$B", "two"),
         "last": True,
@@ -267,7 +267,7 @@ CANNOT_RUN = {
 
 @pytest.mark.parametrize("text", CANNOT_RUN)
 def test_what_only_the_script_does_or_knows_cannot_run(text: str, tmp_path: Path) -> None:
-    ((one, _),) = imported(tmp_path, "-N 1", CANNOT_RUN[text]).imported
+    (one,) = imported(tmp_path, "-N 1", CANNOT_RUN[text]).imported
     lost = [str(left) for left in one.left if left.severity is Loss.CANNOT_RUN]
     assert len(lost) == 1
     assert text in lost[0]
@@ -277,7 +277,7 @@ def test_the_rest_is_named(tmp_path: Path) -> None:
     headers = (
         "-N 1\n--qos=high\n--constraint=a100\n--mail-type=END\n--signal=B:USR1@60\n--site-plugin=x"
     )
-    ((one, _),) = imported(tmp_path, headers, "module load cuda\nconda activate x\nsrun python a.py").imported  # fmt: skip
+    (one,) = imported(tmp_path, headers, "module load cuda\nconda activate x\nsrun python a.py").imported  # fmt: skip
     named = {left.field: left.severity for left in one.left}
     behaviour = {"--qos", "--constraint", "--signal", "module", "conda"}
     assert {field for field, severity in named.items() if severity is Loss.BEHAVIOUR} == behaviour
@@ -287,7 +287,7 @@ def test_the_rest_is_named(tmp_path: Path) -> None:
 
 def test_eight_launchers_per_node_are_one(tmp_path: Path) -> None:
     headers = "-N 1\n--ntasks-per-node=8\n--gpus-per-node=8"
-    ((one, _),) = imported(tmp_path, headers, "srun torchrun --nproc_per_node=8 a.py").imported
+    (one,) = imported(tmp_path, headers, "srun torchrun --nproc_per_node=8 a.py").imported
     assert any("8 times per node" in left.why for left in one.left)
 
 

@@ -34,7 +34,7 @@ def test_a_script_runs_or_says_what_it_loses(sample: dict[str, Any], tmp_path: P
         assert refused in done.problems[0]
         return
     assert done.problems == ()
-    ((made, _),) = done.imported
+    (made,) = done.imported
     lost = [str(left) for left in made.left if left.severity is Loss.CANNOT_RUN]
     expected = sample.get("lost", [])
     for text in expected:

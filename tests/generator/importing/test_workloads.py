@@ -130,7 +130,7 @@ def test_a_job_comes_through_or_is_refused_by_name(
         assert done.imported == ()
         assert expected in message
         return
-    ((one, _),) = done.imported
+    (one,) = done.imported
     assert message == ""
     left = [item for item in one.left if item.severity is not Loss.COSMETIC]
     broken = [item for item in left if item.severity is Loss.CANNOT_RUN]
@@ -173,7 +173,7 @@ def test_a_gang_comes_through_where_the_environment_has_one(
     path.parent.mkdir(parents=True)
     path.write_text(ENVIRONMENT.partition("queueing")[0] + "queueing: volcano\n")
     done = imported(tmp_path, shared("workloads/16-kf-04-volcano.yaml"))[1]
-    ((one, _),) = done.imported
+    (one,) = done.imported
     assert one.spec["gang"] is True
     assert {left.severity for left in one.left} <= {Loss.COSMETIC}
 
@@ -184,7 +184,7 @@ def test_specs_are_short(shared: Callable[[str], Path], root: Path) -> None:
     shares = []
     for name in _files("workloads"):
         path = SHARED / "workloads" / name
-        for one, _ in imported(root, path)[1].imported:
+        for one in imported(root, path)[1].imported:
             shares.append(lines(text.spec(one)) / lines(path.read_text(encoding="utf-8")))
     assert statistics.median(shares) <= 0.45
 
@@ -207,10 +207,9 @@ def test_every_leaf_is_carried_or_named(
 
 
 def _unaccounted(found: ImportInput, done: ImportBatch, path: Path) -> Iterator[str]:
-    sources = [one for one, _ in done.imported]
-    parts = [part for one in sources for part in one.source.parts]
-    named = {left.field for one in sources for left in one.left}
-    for one in sources:
+    parts = [part for one in done.imported for part in one.source.parts]
+    named = {left.field for one in done.imported for left in one.left}
+    for one in done.imported:
         accounts = {(a.part, a.pointer): a.fate for a in one.accounts}
         for number, part in enumerate(one.source.parts):
             for pointer, _ in scalars(part.body):

@@ -130,7 +130,7 @@ def _say(context: Context, done: AdoptionBatch) -> None:
     for adoption in done.adoptions:
         becomes = "is in the ledger" if adoption.state.over else "goes on"
         click.echo(f"{adoption.file}: {adoption.manifest.title} ({adoption.state.phase}) {becomes}")
-        _, *lines = text.report(adoption.imported, adoption.file.path, context.paint)
+        _, *lines = text.report(adoption.imported, context.paint)
         for line in lines:
             click.echo(line, err=True)
         if adoption.expiry:

@@ -157,26 +157,26 @@ def import_(  # noqa: PLR0913 - an option each
 def _say_all(
     context: Context, inputs: ImportInput, done: ImportBatch, environment: str, *, dry_run: bool
 ) -> None:
-    for imported, path in done.imported:
-        _say(context, imported, path, dry_run=dry_run)
+    for imported in done.imported:
+        _say(context, imported, dry_run=dry_run)
     if done.imported and not dry_run:
         click.echo(
             f"Not checked against the rules yet: run `trainwright check {environment}`.", err=True
         )
     _say_problems(context, inputs, done.problems)
     if done.broken:
-        names = ", ".join(path for _, path in done.broken)
+        names = ", ".join(imported.file.path for imported in done.broken)
         click.echo(f"{context.paint('cannot run', 'red')} as imported: {names}", err=True)
 
 
-def _say(context: Context, imported: Imported, path: str, *, dry_run: bool) -> None:
+def _say(context: Context, imported: Imported, *, dry_run: bool) -> None:
     from trainwright.importing import text
 
     if dry_run:
         click.echo(text.spec(imported), nl=False)
     else:
-        click.echo(path)
-    for line in text.report(imported, path, context.paint):
+        click.echo(imported.file.path)
+    for line in text.report(imported, context.paint):
         click.echo(line, err=True)
 
 

@@ -54,11 +54,14 @@ class Adoption:
     `body` is the object as the cluster has it, `manifest` as it is to be applied.
     """
 
-    file: JobFile
     body: Mapping[str, Data]
     manifest: Manifest
     state: State
     imported: Imported
+
+    @property
+    def file(self) -> JobFile:
+        return self.imported.file
 
     @property
     def expiry(self) -> str:
@@ -106,9 +109,7 @@ def run(root: Path, inputs: ImportInput, options: ImportOptions, today: str) -> 
         try:
             adoption = _adopted(source, place, options)
             _refuse_there(tree, adoption, options)
-            refuse_taken(
-                tree, adoption.file.path, [other.file.path for other in adoptions], options
-            )
+            refuse_taken(tree, adoption.imported, (done.imported for done in adoptions), options)
             adoptions.append(adoption)
         except ImportingError as error:
             problems.append(str(error))
@@ -176,13 +177,7 @@ def _adopted(source: Source, place: ImportContext, options: ImportOptions) -> Ad
         raise ImportingError(
             f"{source.place}: {source.title} is not adopted: its next run would be a {wanted}"
         )
-    return Adoption(
-        file=JobFile(options.environment, str(imported.spec["name"])),
-        body=part.body,
-        manifest=manifest,
-        state=state,
-        imported=imported,
-    )
+    return Adoption(body=part.body, manifest=manifest, state=state, imported=imported)
 
 
 def _permitted(

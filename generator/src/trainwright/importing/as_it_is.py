@@ -12,6 +12,7 @@ from math import gcd
 
 from trainwright.datatypes.data import Data, dig, integer, mapping, sequence
 from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import lookup
 from trainwright.importing.candidate import duration
@@ -63,6 +64,7 @@ def adopted(workload: Source, place: ImportContext, pool: str, name: str) -> Imp
     left = {key: None for key in _INHERITED if place.inherited.get(key) and key not in spec}
     return Imported(
         source=replace(workload, name=called),
+        file=JobFile(place.name, called),
         spec={**spec, **left},
         left=(),
         added=(),

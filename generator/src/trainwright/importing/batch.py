@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from trainwright.datatypes.errors import OutputError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import RUNTIMES
-from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
+from trainwright.datatypes.layout import ENVIRONMENTS
 from trainwright.files import filetree
 from trainwright.files.tree import Folder
 from trainwright.importing import ImportInput, text
@@ -39,15 +39,15 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True)
 class ImportBatch:
-    """What was imported, each with its file below the root, and why the rest was not."""
+    """What was imported, and why the rest was not."""
 
-    imported: tuple[tuple[Imported, str], ...]
+    imported: tuple[Imported, ...]
     problems: tuple[str, ...]
 
     @property
-    def broken(self) -> tuple[tuple[Imported, str], ...]:
+    def broken(self) -> tuple[Imported, ...]:
         """The imported workloads whose runs cannot start, or would train something else."""
-        return tuple(done for done in self.imported if done[0].severity is Loss.CANNOT_RUN)
+        return tuple(done for done in self.imported if done.severity is Loss.CANNOT_RUN)
 
 
 def run(root: Path, inputs: ImportInput, options: ImportOptions) -> ImportBatch:
@@ -62,20 +62,19 @@ def run(root: Path, inputs: ImportInput, options: ImportOptions) -> ImportBatch:
         raise ImportingError(f"--name is for one workload, and there are {len(inputs.sources)}")
     tree = Folder(root)
     place = ImportContext(tree, options.environment)
-    imported: list[tuple[Imported, str]] = []
+    imported: list[Imported] = []
     problems: list[str] = []
     for source in progress.counted(inputs.sources, len(inputs.sources), "workloads"):
         try:
             if not options.new_runs:
                 refuse_live(source)
             done = converted(source, place, options)
-            path = JobFile(options.environment, str(done.spec["name"])).path
-            refuse_taken(tree, path, [taken for _, taken in imported], options)
-            imported.append((done, path))
+            refuse_taken(tree, done, imported, options)
+            imported.append(done)
         except ImportingError as error:
             problems.append(str(error))
     if options.write and imported:
-        _write(tree, {path: text.spec(done).encode() for done, path in imported}, options)
+        _write(tree, {done.file.path: text.spec(done).encode() for done in imported}, options)
     return ImportBatch(tuple(imported), tuple(problems))
 
 
@@ -98,8 +97,11 @@ def converted(source: Source, place: ImportContext, options: ImportOptions) -> I
     return convert(replace(source, name=name), there, options.pool)
 
 
-def refuse_taken(tree: Folder, path: str, written: list[str], options: ImportOptions) -> None:
-    if path in written:
+def refuse_taken(
+    tree: Folder, done: Imported, others: Iterable[Imported], options: ImportOptions
+) -> None:
+    path = done.file.path
+    if any(other.file == done.file for other in others):
         raise ImportingError(f"{path} is another workload's already: import one of them by --name")
     if options.write and not options.force and tree.kind(path):
         raise ImportingError(

@@ -9,6 +9,7 @@ from functools import partial
 
 from trainwright.datatypes.data import Data, dig, mapping
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import Pointer, leaves, without_value
 from trainwright.importing import (
     accounting,
@@ -35,13 +36,14 @@ from trainwright.kinds.target import Unsupported
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A workload as a spec.
+    """A workload as the spec of a job, and the file for that.
 
     `left` is what the spec does not carry, `added` what the run has in addition to the workload or
     differently, and `accounts` the fate of every single value.
     """
 
     source: Source
+    file: JobFile
     spec: Mapping[str, Data]
     left: tuple[NotImported, ...]
     added: tuple[Difference, ...]
@@ -106,6 +108,7 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
     changed = frozenset(path for account in accounts for path in account.changed)
     return Imported(
         source=source,
+        file=JobFile(place.name, str(spec["name"])),
         spec=spec,
         left=(
             *source.left,

@@ -25,9 +25,7 @@ def render(inputs: ImportInput, batch: ImportBatch, environment: str, *, written
         "import": {
             "environment": environment,
             "summary": _summary(batch),
-            "imported": [
-                _imported(imported, path, written=written) for imported, path in batch.imported
-            ],
+            "imported": [_imported(imported, written=written) for imported in batch.imported],
             "refused": [redact(message) for message in (*inputs.problems, *batch.problems)],
             "findings": [finding_data(finding) for finding in inputs.findings],
             "beside": [
@@ -41,15 +39,15 @@ def render(inputs: ImportInput, batch: ImportBatch, environment: str, *, written
 
 def _summary(batch: ImportBatch) -> Data:
     """Return the number of jobs by worst severity; `whole` are those with nothing left behind."""
-    worst = [imported.severity for imported, _ in batch.imported]
+    worst = [imported.severity for imported in batch.imported]
     return {"whole": worst.count(None), **{kind.value: worst.count(kind) for kind in Loss}}
 
 
-def _imported(imported: Imported, path: str, *, written: bool) -> Data:
+def _imported(imported: Imported, *, written: bool) -> Data:
     return {
         "source": imported.source.title,
         "place": place_of(imported.source.place),
-        "path": path,
+        "path": imported.file.path,
         "written": written,
         "severity": imported.severity.value if imported.severity else "none",
         "spec": dict(imported.spec),

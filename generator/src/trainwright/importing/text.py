@@ -25,9 +25,9 @@ def spec(imported: Imported) -> str:
     return _SCHEMA + yamlio.dump(dict(imported.spec), blocks=True, flows=True)
 
 
-def report(imported: Imported, path: str, paint: Callable[[str, str], str]) -> Iterator[str]:
+def report(imported: Imported, paint: Callable[[str, str], str]) -> Iterator[str]:
     """Yield the lines of an import's report: values left behind, differences of the run, notes."""
-    yield f"{imported.source.place.file}: {imported.source.title} is {path}"
+    yield f"{imported.source.place.file}: {imported.source.title} is {imported.file.path}"
     for left in sorted(imported.left, key=lambda entry: -entry.severity.weight):
         yield f"  {_label('left', left.severity, paint)}{left}"
     for differing in sorted(imported.differing, key=lambda entry: -entry.severity.weight):
