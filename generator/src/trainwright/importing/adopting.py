@@ -91,7 +91,7 @@ def run(root: Path, inputs: ImportInput, options: ImportOptions, today: str) -> 
     """Adopt all, then write the files of all that could be adopted.
 
     `today` is an ISO date, from which waivers hold of what an environment forbids and runs already.
-    Raises ImportingError when there is nothing to adopt, SelectionError and SourceError when the
+    Raise ImportingError when there is nothing to adopt, SelectionError and SourceError when the
     environment is not usable, and OutputError.
     """
     if options.name and len(inputs.sources) > 1:
@@ -240,7 +240,7 @@ def _write(tree: Tree, environment: str, adoptions: list[Adoption]) -> None:
 
 
 def _files(adoptions: list[Adoption]) -> dict[str, bytes]:
-    """The spec and the object of each."""
+    """Return the files of each: its spec and its object."""
     specs = {adoption.file.path: words.spec(adoption.imported).encode() for adoption in adoptions}
     objects = {adopted.path(adoption.file): _object(adoption).encode() for adoption in adoptions}
     return specs | objects

@@ -124,7 +124,7 @@ def _in(data: Data) -> Iterator[tuple[str, Mapping[str, Data]]]:
 
 
 def _versions(body: Mapping[str, Data], kubernetes: str) -> Iterator[Crd]:
-    spec = _without_descriptions(body["spec"])
+    spec = _without_nulls(body["spec"])
     for version in spec["versions"]:
         if version["served"]:
             root = version.get("schema", {}).get("openAPIV3Schema")
@@ -140,15 +140,15 @@ def _versions(body: Mapping[str, Data], kubernetes: str) -> Iterator[Crd]:
             )
 
 
-def _without_descriptions(value: Data) -> Data:
+def _without_nulls(value: Data) -> Data:
     """Return a schema without nulls, which mean nothing except in defaults, enums and examples."""
     if isinstance(value, Mapping):
         return {
-            key: field if key in _LITERAL else _without_descriptions(field)
+            key: field if key in _LITERAL else _without_nulls(field)
             for key, field in value.items()
             if field is not None or key in _LITERAL
         }
-    return [_without_descriptions(item) for item in value] if isinstance(value, list) else value
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 _LITERAL = ("default", "enum", "example")

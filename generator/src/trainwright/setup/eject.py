@@ -40,7 +40,7 @@ class Ejected:
 
 
 def eject(workspace: Workspace, environments: Sequence[str], engine: Engine) -> tuple[Ejected, ...]:
-    """The rendered files of whole environments, which have to be up to date."""
+    """Return the rendered files of whole environments, which have to be up to date."""
     return tuple(_ejected(workspace, name, engine) for name in environments)
 
 
@@ -73,7 +73,7 @@ def _texts(folder: RenderedFolder) -> Iterator[tuple[str, str]]:
 
 
 def _of(job: str, rendered: Mapping[str, str]) -> dict[str, str]:
-    """The files of a job, by their name in its folder."""
+    """Return the files of a job, by their name in its folder."""
     return {
         path.removeprefix(f"{job}/"): text
         for path, text in rendered.items()

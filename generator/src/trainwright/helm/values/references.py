@@ -249,7 +249,7 @@ _WITHOUT_TEXT = frozenset({type(None), bool, int, float})
 
 
 def _inside(value: Data, kind: type) -> list[Data]:
-    """What a value of a type of its own holds; the plain text, of a kind of text."""
+    """Return what a value of a type of its own holds; of a kind of text, the plain text."""
     if isinstance(value, str):
         return [str(value)]
     if isinstance(value, Mapping):

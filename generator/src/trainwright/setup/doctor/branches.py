@@ -85,7 +85,7 @@ def _is_here(source: Repository, branches: Branches) -> bool:
 
 
 def _place(url: str) -> str:
-    """A URL by its host and path: the same repository over SSH and HTTPS."""
+    """Return the host and path of a URL, which are the same over SSH and HTTPS."""
     return url.partition("://")[2].rpartition("@")[2].removesuffix("/").removesuffix(".git")
 
 

@@ -44,7 +44,7 @@ def _is_of_another(record: Record, site: Site) -> bool:
 
 
 def _earlier(name: str, site: Site, records: Mapping[str, Record]) -> Diagnosis:
-    """Runs that were rendered for another engine: the wiring protects them all the same."""
+    """Return what becomes of runs for another engine, which the wiring protects all the same."""
     runs = "1 run was" if len(records) == 1 else f"{len(records)} runs were"
     message = f"{name}: {runs} rendered for another engine"
     if site.gitops.engine != "argocd":

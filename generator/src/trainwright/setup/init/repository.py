@@ -65,7 +65,7 @@ class Answers:
 
 
 def files(answers: Answers) -> dict[str, str]:
-    """The text of every file that people would otherwise write, by path."""
+    """Return the text of every file that people would otherwise write, by path."""
     _refuse(answers)
     texts = {}
     for path in sorted(FILES.rglob("*")):
@@ -124,7 +124,7 @@ def _followed(url: str, answers: Answers) -> str:
 
 
 def _deadline(answers: Answers, environment: str) -> str:
-    """When a run is ended: soon where jobs are tried, and late where they train."""
+    """Return when a run is ended: soon where jobs are tried, and late where they train."""
     trial = environment in _TRIAL
     duration = "1h" if trial else "7d"
     mark = "# " if _off_cluster(answers.target) else ""
@@ -135,7 +135,7 @@ def _deadline(answers: Answers, environment: str) -> str:
 
 
 def _security(target: str) -> str:
-    """The strictest level at which jobs of several nodes run without more ado."""
+    """Return the strictest level at which jobs of several nodes run without further settings."""
     needs = TARGETS[target].restricted_needs
     return f"# restricted needs {needs}.\npodSecurity: baseline" if needs else _RESTRICTED
 
@@ -171,7 +171,7 @@ def _refuse(answers: Answers) -> None:
 
 
 def address(remote: str) -> str:
-    """A remote of git as environment.yaml spells it, without credentials."""
+    """Return a remote of git as environment.yaml spells it, without credentials."""
     scp = _SCP.fullmatch(remote)
     if scp:
         return f"ssh://{scp['user']}@{scp['host']}/{scp['path']}"
