@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from trainwright.datatypes.frozen import dataclass
@@ -69,12 +69,9 @@ def _absolute(file: Path) -> Path:
 
 def _objects(chunks: Iterable[Chunk]) -> Iterator[tuple[ObjectLocation, Manifest]]:
     for chunk in chunks:
-        for document, data in reading.data(chunk):
-            for item in reading.objects(data):
-                if isinstance(item.body, Mapping):
-                    manifest = Manifest(body=item.body)
-                    if manifest.name:
-                        yield ObjectLocation(document, item.prefix), manifest
+        for document, pointer, manifest in reading.manifests(chunk):
+            if manifest.name:
+                yield ObjectLocation(document, pointer), manifest
 
 
 def _matched(old: Iterable[_Key], new: Iterable[_Key]) -> Iterator[tuple[_Key, _Key]]:

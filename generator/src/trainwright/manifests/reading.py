@@ -14,6 +14,7 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import SourceError
 from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import fast_yaml, yamlio
 from trainwright.documents.dialect import GO, MAX_DOCUMENT
 from trainwright.documents.yamlio import Document
@@ -227,6 +228,14 @@ def data(chunk: Chunk) -> Iterator[tuple[int, Data]]:
     for number, document in enumerate(documents(chunk)):
         if isinstance(document, Document):
             yield number, document.data
+
+
+def manifests(chunk: Chunk) -> Iterator[tuple[int, str, Manifest]]:
+    """Yield each object that can be read, after its document's number and its pointer in it."""
+    for number, content in data(chunk):
+        for item in objects(content):
+            if isinstance(item.body, Mapping):
+                yield number, item.prefix, Manifest(body=item.body)
 
 
 def is_manifest(path: str) -> bool:

@@ -138,10 +138,7 @@ def _context(chunks: Sequence[Chunk]) -> Iterator[Manifest]:
     """Yield the objects that others may refer to; texts of what only trains are skipped."""
     for chunk in chunks:
         if not _LEAF.search(chunk.raw):
-            for _, data in reading.data(chunk):
-                for item in reading.objects(data):
-                    if isinstance(item.body, Mapping):
-                        yield Manifest(body=item.body)
+            yield from (manifest for _, _, manifest in reading.manifests(chunk))
 
 
 def _duplicates(chunks: Sequence[Chunk], result: Sequence[CheckedText]) -> Iterator[Finding]:
