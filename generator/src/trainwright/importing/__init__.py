@@ -106,7 +106,6 @@ class ImportInput:
                 for document in reading.documents(chunk):
                     if isinstance(document, Document):
                         parts += self._parts(document)
-                        self.findings += _no_objects(document)
                     else:
                         self.findings += document
         return parts
@@ -144,7 +143,13 @@ class ImportInput:
             self._refused.add(id(part.body))
 
     def _parts(self, document: Document) -> Iterator[SourceObject]:
-        for part in _objects(document):
+        for item in reading.objects(document.data):
+            if not isinstance(item.body, Mapping):
+                message = "neither an object nor a command that starts training"
+                self.findings.append(dx.SHAPE.at(document.place(item.prefix), message))
+                continue
+            place = partial(_placed, document, item.prefix)
+            part = SourceObject(body=item.body, place=place)
             try:
                 filled = placeholders.filled(part, self._values)
                 yield from (filled,) if self._whole else foreign.unwrapped(filled)
@@ -227,20 +232,6 @@ def _holds_commands(file: str, text: str) -> bool:
         return any(_reader(line.words) for line in (commands if is_script else islice(commands, 1)))
     except ImportingError:
         return False
-
-
-def _objects(document: Document) -> Iterator[SourceObject]:
-    for item in reading.objects(document.data):
-        if isinstance(item.body, Mapping):
-            place = partial(_placed, document, item.prefix)
-            yield SourceObject(body=item.body, place=place)
-
-
-def _no_objects(document: Document) -> Iterator[Finding]:
-    for item in reading.objects(document.data):
-        if not isinstance(item.body, Mapping):
-            place = document.place(item.prefix)
-            yield dx.SHAPE.at(place, "neither an object nor a command that starts training")
 
 
 def _placed(document: Document, prefix: str, pointer: str) -> Location:
