@@ -13,8 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from trainwright.datatypes.finding import Finding, Location
-from trainwright.datatypes.groupkind import PODGROUPS, RUNTIMES, SERVICE, GroupKind
-from trainwright.datatypes.manifest import Manifest
+from trainwright.datatypes.groupkind import PODGROUPS, RUNTIMES, SERVICE
 from trainwright.documents.yamlio import Document
 from trainwright.findings import diagnostics as dx
 from trainwright.importing import (
@@ -123,7 +122,7 @@ class ImportInput:
                     inside = whole.reader.inside(part)
                     self.sources += [source_of(whole, o, (), name) for name, o in inside]
                 return
-        kind = SERVED.get(_kind(part))
+        kind = SERVED.get(part.group_kind)
         if kind is None:
             self._refuse(part)
             return
@@ -166,7 +165,7 @@ class ImportInput:
     def _say_beside(self, parts: Sequence[SourceObject]) -> None:
         used = {id(used.body) for source in self.sources for used in source.parts}
         for part in parts:
-            kind = _kind(part)
+            kind = part.group_kind
             if kind in SERVED or _is_file(part) or id(part.body) in used | self._refused:
                 continue
             name = part.metadata.get("name", "")
@@ -236,7 +235,3 @@ def _holds_commands(file: str, text: str) -> bool:
 
 def _placed(document: Document, prefix: str, pointer: str) -> Location:
     return document.place(f"{prefix}{pointer}")
-
-
-def _kind(part: SourceObject) -> GroupKind:
-    return Manifest(body=part.body).group_kind

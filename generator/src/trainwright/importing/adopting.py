@@ -155,7 +155,7 @@ def _made(source: Source) -> str:
 
 def _adopted(source: Source, place: ImportContext, options: ImportOptions) -> Adoption:
     part = source.parts[0]
-    kind = trains(Manifest(body=part.body))
+    kind = trains(part)
     if kind is None or not written_by_cluster(part):
         raise ImportingError(
             f"{source.place}: {source.title} was not read from a cluster, which alone knows "

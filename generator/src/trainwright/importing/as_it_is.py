@@ -35,23 +35,21 @@ _DEADLINES = (("runPolicy", "activeDeadlineSeconds"), ("activeDeadlineSeconds",)
 
 def source(part: SourceObject, why: str) -> Source:
     """Return an object as a workload to adopt unchanged, with why no spec can express it."""
-    kind, name = Manifest(body=part.body).kind, str(part.metadata.get("name", ""))
-    return Source(kind=kind, name=name, target=ADOPTED.name, parts=(part,), unsaid=why)
+    return Source(kind=part.kind, name=part.name, target=ADOPTED.name, parts=(part,), unsaid=why)
 
 
 def is_adoptable(part: SourceObject) -> bool:
     """Whether an object of a kind that specs lack trains: a server only if it has accelerators."""
-    manifest = Manifest(body=part.body)
-    templates = tuple(of_any_kind(manifest, Bundle()))
-    if trains(manifest) is None or not templates:
+    templates = tuple(of_any_kind(part, Bundle()))
+    if trains(part) is None or not templates:
         return False
-    is_server = manifest.group_kind.group == "apps"
+    is_server = part.group_kind.group == "apps"
     return not is_server or any(template.accelerators for template in templates)
 
 
 def adopted(workload: Source, place: ImportContext, pool: str, name: str) -> Imported:
     """Return the job of such an object. Raise ImportingError for an unknown pool."""
-    manifest, kind = Manifest(body=workload.parts[0].body), trains(workload.manifests()[0])
+    manifest, kind = workload.parts[0], trains(workload.parts[0])
     assert kind is not None
     called = job_name(name or workload.name)
     spec = {

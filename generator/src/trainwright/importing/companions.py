@@ -33,18 +33,17 @@ _MONITOR = (monitors.GROUP, monitors.KIND)
 _FETCHED = (fetched.GROUP, fetched.KIND)
 
 
-def belongs(body: Mapping[str, Data], workload: Manifest, pod: Pod) -> bool:
+def belongs(beside: Manifest, workload: Manifest, pod: Pod) -> bool:
     """Whether an object exists for a workload, and a spec can request what it does."""
-    beside = Manifest(body=body)
     if beside.namespace and workload.namespace not in ("", beside.namespace):
         return False
     kind = beside.identity[:2]
     if kind == _MONITOR:
         numbers = {str(port.number) for port in pod.ports}
-        ours = monitors.selects(body, pod, workload.name)
-        return ours and not numbers.isdisjoint(monitors.scraped(body, (pod,)))
+        ours = monitors.selects(beside.body, pod, workload.name)
+        return ours and not numbers.isdisjoint(monitors.scraped(beside.body, (pod,)))
     if kind == _FETCHED:
-        return _makes_variables(body, pod)
+        return _makes_variables(beside.body, pod)
     return kind == _CONFIG and (_is_script(beside, pod) or _is_files(beside, pod))
 
 

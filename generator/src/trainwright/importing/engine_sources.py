@@ -70,7 +70,7 @@ def chosen(parts: Sequence[SourceObject]) -> tuple[list[SourceObject], list[str]
                 wanted[identity] = by_identity.get(identity) or _placed(applied_part, identity)
         except ImportingError as error:
             problems.append(str(error))
-    beside = [part for part in by_identity.values() if trains(Manifest(body=part.body)) is None]
+    beside = [part for part in by_identity.values() if trains(part) is None]
     return [*wanted.values(), *beside], problems
 
 
@@ -81,14 +81,13 @@ def as_in_cluster(
     present: list[SourceObject] = []
     gone: list[str] = []
     for part in parts:
-        manifest = Manifest(body=part.body)
-        if trains(manifest) is None or written_by_cluster(part):
+        if trains(part) is None or written_by_cluster(part):
             present.append(part)
-        elif body := look(manifest):
+        elif body := look(part):
             present.append(of_cluster(body, part.place("")))
         else:
             gone.append(
-                f"{part.place('')}: {manifest.title} is not in the cluster, so that nothing of it "
+                f"{part.place('')}: {part.title} is not in the cluster, so that nothing of it "
                 "goes on: adopting it would begin it. `trainwright import` makes a job of it"
             )
     return present, gone
@@ -114,7 +113,7 @@ def _as_seen(parts: Sequence[SourceObject]) -> dict[Identity, SourceObject]:
 
 
 def _identity(part: SourceObject, namespace: str) -> Identity:
-    group, kind, own, name = Manifest(body=part.body).identity
+    group, kind, own, name = part.identity
     return group, kind, own or namespace, name
 
 
@@ -125,8 +124,7 @@ def _placed(part: SourceObject, identity: Identity) -> SourceObject:
 
 
 def _source(part: SourceObject) -> EngineSource | None:
-    kind = Manifest(body=part.body).group_kind
-    reader = {APPLICATION: _argocd, KUSTOMIZATION: _flux}.get(kind)
+    reader = {APPLICATION: _argocd, KUSTOMIZATION: _flux}.get(part.group_kind)
     return reader(part) if reader else None
 
 
@@ -135,7 +133,7 @@ def _argocd(part: SourceObject) -> EngineSource:
     sources = (mapping(spec.get("source")), *mappings(spec.get("sources")))
     applied = mappings(dig(part.body, "status", "resources"))
     return EngineSource(
-        title=f"Application/{part.metadata.get('name')}",
+        title=part.title,
         holder=_holder(part, "Argo CD"),
         part=part,
         paths=tuple(path for entry in sources if (path := text(entry.get("path")))),
@@ -150,7 +148,7 @@ def _flux(part: SourceObject) -> EngineSource:
     entries = mappings(dig(part.body, "status", "inventory", "entries"))
     named = enumerate(zip(map(_entry, entries), entries, strict=True))
     return EngineSource(
-        title=f"Kustomization/{part.metadata.get('name')}",
+        title=part.title,
         holder=_holder(part, "Flux"),
         part=part,
         paths=(text(part.spec.get("path")) or ".",),
@@ -163,7 +161,7 @@ def _flux(part: SourceObject) -> EngineSource:
 
 
 def _holder(part: SourceObject, engine: str) -> Holder:
-    return Holder(engine, text(part.metadata.get("name")), text(part.metadata.get("namespace")))
+    return Holder(engine, part.name, part.namespace)
 
 
 def _entry(entry: Mapping[str, Data]) -> dict[str, Data]:
@@ -185,7 +183,7 @@ def _named(part: SourceObject, entry: Mapping[str, Data], pointer: str) -> Sourc
 
 def _of_paths(source: EngineSource, parts: Sequence[SourceObject]) -> Iterator[SourceObject]:
     """Yield the training below the paths of a source. Raise ImportingError if it is not given."""
-    training = [part for part in parts if trains(Manifest(body=part.body))]
+    training = [part for part in parts if trains(part)]
     for path in map(normpath, source.paths):
         root = _root(source, path, training)
         yield from (part for part in training if _below(_file(part), root, path))

@@ -36,7 +36,7 @@ def unwrapped(part: SourceObject) -> tuple[SourceObject, ...]:
 
     Raise ImportingError if it contains training that cannot be imported.
     """
-    reader = _READERS.get(Manifest(body=part.body).group_kind)
+    reader = _READERS.get(part.group_kind)
     return reader(part) if reader else (part,)
 
 
@@ -44,7 +44,7 @@ def refuse(part: SourceObject, *, servers: bool = False) -> None:
     """Raise ImportingError for an object that makes pods or contains a workload, and whose kind is
     not read; for a server, whose pods no launcher starts, only with `servers`.
     """
-    kind = Manifest(body=part.body).group_kind
+    kind = part.group_kind
     if kind in SERVED or kind.kind in _OF_RUNTIMES:
         return
     pod_roles = roles({**part.body, "kind": "pods"})
@@ -76,7 +76,7 @@ def _launches(role: Role) -> bool:
 
 def _title(part: SourceObject) -> str:
     name = shown("", part.metadata.get("name"))
-    group = Manifest(body=part.body).group_kind.group
+    group = part.group_kind.group
     kind = str(part.body.get("kind", "an object without a kind"))
     return f"{kind}/{name}{f' ({group})' if group else ''}"
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from trainwright.datatypes.data import dig, mapping, text, texts
 from trainwright.datatypes.groupkind import CONFIGMAP
-from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, scalars
 from trainwright.importing import role_names
 from trainwright.importing.equivalence.containers import places
@@ -82,7 +81,7 @@ def in_configs(others: Sequence[SourceObject], workload: Workload) -> Iterator[N
     """Yield names of pods in ConfigMaps that variables are set from: these stay as they are."""
     names, pod = Names.of(workload), workload.training[0]
     for part in others:
-        if Manifest(body=part.body).group_kind != CONFIGMAP:
+        if part.group_kind != CONFIGMAP:
             continue
         config = text(part.metadata.get("name"))
         for key, value in texts(part.body.get("data")).items():

@@ -7,7 +7,6 @@ object: one that runs gets a twin, one that has finished is trained again.
 from __future__ import annotations
 
 from trainwright.datatypes.data import mapping
-from trainwright.datatypes.manifest import Manifest
 from trainwright.importing.source import Source
 from trainwright.kinds import trains
 from trainwright.kinds.reading import ImportingError, SourceObject
@@ -41,9 +40,9 @@ def written_by_cluster(part: SourceObject) -> str:
 
 def _state(source: Source) -> str:
     """Return the object's phase in the cluster, in brackets, if its status shows one."""
-    body = source.parts[0].body
-    kind = trains(Manifest(body=body))
+    part = source.parts[0]
+    kind = trains(part)
     if kind is None:
         return ""
-    phase = kind.status.state_of(body).phase
+    phase = kind.status.state_of(part.body).phase
     return "" if phase is Phase.ABSENT else f" ({phase})"

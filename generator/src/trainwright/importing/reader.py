@@ -63,7 +63,7 @@ def with_beside(source: Source, others: Sequence[SourceObject]) -> Source:
             companion_parts = [
                 part
                 for part in others
-                if any(companions.belongs(part.body, workload, candidate) for candidate in pods)
+                if any(companions.belongs(part, workload, candidate) for candidate in pods)
             ]
             led = services.find(others, workload, _at_its_largest(source))
     except ImportingError:  # which is said where it is imported

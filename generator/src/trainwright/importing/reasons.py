@@ -12,7 +12,6 @@ from trainwright.datatypes.fields import spelled
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import CONFIGMAP
 from trainwright.datatypes.job import CONTAINER_FIELDS, POD_FIELDS
-from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import credentials
 from trainwright.importing import generated
@@ -279,7 +278,7 @@ class Reasons:
 
     def _is_of_config(self, account: Account) -> bool:
         """Whether a value is an entry of a ConfigMap, imported for its other entries."""
-        kind = Manifest(body=self.source.parts[account.part].body).group_kind
+        kind = self.source.parts[account.part].group_kind
         return kind == CONFIGMAP and account.pointer.startswith(("/data/", "/binaryData/"))
 
     def _places(self, account: Account) -> bool:

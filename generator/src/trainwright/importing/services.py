@@ -43,8 +43,7 @@ class Services:
 
 def find(others: Sequence[SourceObject], name: Manifest, workload: Workload) -> Services:
     """Return the Services among other objects that lead to pods of a workload at its largest."""
-    services = [Manifest(body=other.body) for other in others]
-    services = [s for s in services if s.group_kind == SERVICE and _is_near(s, name)]
+    services = [s for s in others if s.group_kind == SERVICE and _is_near(s, name)]
     led = {s.name: [p.name for p in workload.pods if _leads(s, p)] for s in services}
     of_roles = (pod for role in workload.serving for pod in workload.of_role(role))
     named = (workload.training[0], *of_roles)

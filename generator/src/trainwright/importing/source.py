@@ -51,7 +51,7 @@ class Source:
         return self.parts[0].place("")
 
     def manifests(self) -> tuple[Manifest, ...]:
-        return (*(Manifest(body=part.body) for part in self.parts), *self.assumed)
+        return (*self.parts, *self.assumed)
 
     def run(self, *, sampled: bool = False) -> NormalForm:
         """Return its normal form, or that of a sample of its pods.
@@ -69,10 +69,9 @@ class Source:
         Fields that are missing or unknown are no reason to refuse what has run somewhere.
         """
         for part in self.parts:
-            manifest = Manifest(body=part.body)
-            if part.beside or not manifest.identity[0]:  # a compose file
+            if part.beside or not part.identity[0]:  # a compose file
                 continue
-            kind = manifest.kind.removeprefix("Cluster")  # a runtime of both is the same
+            kind = part.kind.removeprefix("Cluster")  # a runtime of both is the same
             # The API server takes nulls for absent.
             body = {**without(part.body, lambda _, value: value is None), "kind": kind}
             for violation in schema.kind(kind, kubernetes).explain(body):

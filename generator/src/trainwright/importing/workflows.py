@@ -55,7 +55,7 @@ class _Step:
 
 def refuse_training(part: SourceObject) -> tuple[SourceObject, ...]:
     """Return the workflow as the only part. Raise ImportingError if one of its steps trains."""
-    group_kind = Manifest(body=part.body).group_kind
+    group_kind = part.group_kind
     steps = _of_tekton(part.body) if group_kind in _TEKTON else _of_argo(part.body, group_kind)
     for step in steps:
         title = f"{part.body['kind']}/{text(part.metadata.get('name')) or '(unnamed)'}"

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
 from trainwright.datatypes.groupkind import PODGROUPS
-from trainwright.datatypes.manifest import Manifest
-from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.pointer import Pointer, holders
 from trainwright.kinds.indexed_pods import GROUP_ANNOTATION, POD_GROUP_LABEL
 from trainwright.kinds.reading import ImportingError, Loss, Reason, SourceObject
 from trainwright.kinds.roles import Role, described, roles
@@ -125,16 +124,11 @@ def _asks_for_tpus(role: Role) -> bool:
 def pod_groups(part: SourceObject, others: Sequence[SourceObject]) -> tuple[SourceObject, ...]:
     """Return the PodGroups that an object's pods name by label or annotation."""
     named = frozenset(_memberships(part.body))
-    groups = ((other, Manifest(body=other.body)) for other in others)
-    return tuple(o for o, group in groups if group.group_kind in PODGROUPS and group.name in named)
+    return tuple(o for o in others if o.group_kind in PODGROUPS and o.name in named)
 
 
 def _memberships(data: Data) -> Iterator[str]:
-    if isinstance(data, Mapping):
-        for key, value in data.items():
-            if key in (GROUP_ANNOTATION, POD_GROUP_LABEL) and isinstance(value, str):
-                yield value
-            yield from _memberships(value)
-    elif isinstance(data, list):
-        for item in data:
-            yield from _memberships(item)
+    for _, holder in holders(data):
+        for key in (GROUP_ANNOTATION, POD_GROUP_LABEL):
+            if isinstance(holder.get(key), str):
+                yield holder[key]

@@ -13,7 +13,7 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.manifest import Manifest, ObjectBody
+from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import credentials
 
@@ -85,7 +85,7 @@ def shown(name: str, value: Data) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceObject(ObjectBody):
+class SourceObject(Manifest):
     """One object to import, with the position of each value and what people call it."""
 
     body: Mapping[str, Data]

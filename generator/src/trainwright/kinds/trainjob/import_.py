@@ -25,8 +25,7 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
     kind = str(reference.get("kind", "ClusterTrainingRuntime"))
     name = str(reference.get("name", ""))
     for other in others:
-        manifest = Manifest(body=other.body)
-        if (manifest.group_kind, manifest.name) == (GroupKind(KIND.group, kind), name):
+        if (other.group_kind, other.name) == (GroupKind(KIND.group, kind), name):
             spec = other.spec
             job_set = mapping(mapping(spec.get("template")).get("spec"))
             _refuse_mpi(other, f"{kind} {name}", spec)

@@ -127,9 +127,8 @@ def _objects(document: Document, file: str) -> Iterator[SourceObject]:
 
 
 def _is(part: SourceObject, manifest: Manifest) -> bool:
-    other = Manifest(body=part.body)
-    same = (other.group_kind, other.name) == (manifest.group_kind, manifest.name)
-    return same and other.namespace in ("", manifest.namespace)
+    same = (part.group_kind, part.name) == (manifest.group_kind, manifest.name)
+    return same and part.namespace in ("", manifest.namespace)
 
 
 def _twice(run: _Run, part: SourceObject, source: EngineSource | None) -> Diagnosis:
