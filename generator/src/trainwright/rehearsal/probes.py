@@ -10,15 +10,14 @@ import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from trainwright.datatypes.data import amount, dig, integer, mapping, sequence, text
+from trainwright.datatypes.data import dig, integer, mapping, sequence, text
 from trainwright.datatypes.frozen import dataclass
 from trainwright.objects.pods.pod import Pod
+from trainwright.objects.pods.probes import patience
 from trainwright.rehearsal.names import LOOPBACK
 
 # Longer than the kubelet's second: a machine that trains on CPU answers later than a cluster.
 _TIMEOUT = 10.0
-_PERIOD = 10  # seconds, the API server's default
-_FAILURES = 3  # likewise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +54,7 @@ def of(
     written = ready or started
     if not written:
         return None
-    within = amount(started.get("failureThreshold"), _FAILURES) * amount(
-        started.get("periodSeconds"), _PERIOD
-    )
+    within = patience(started)
     words = sequence(dig(written, "exec", "command"))
     if words:
         return Probe(command=command(tuple(map(text, words))), within=within)

@@ -9,6 +9,7 @@ from trainwright.datatypes.data import Data, mapping, text
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
+from trainwright.objects.pods.probes import DEFAULTS as PROBE
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,7 @@ def of_pods(template: str) -> tuple[Default, ...]:
     probes = {
         f"{spec}/containers/*/{probe}/{field}": value
         for probe in ("livenessProbe", "readinessProbe", "startupProbe")
-        for field, value in {
-            "timeoutSeconds": 1,
-            "periodSeconds": 10,
-            "successThreshold": 1,
-            "failureThreshold": 3,
-        }.items()
+        for field, value in PROBE.items()
     }
     containers: dict[str, Data | Callable[[Data], Data]] = {
         f"{spec}/{which}/*/{field}": value

@@ -9,6 +9,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.objects import forms
 from trainwright.objects.pods.launching import launches
+from trainwright.objects.pods.probes import patience
 from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -163,11 +164,8 @@ def impatient_liveness_probe(subject: Subject) -> Iterator[Hit]:
             continue
         if serves_model(subject.kind, template):
             continue
-        period, failures = count(probe.get("periodSeconds")), count(probe.get("failureThreshold"))
-        delay = count(probe.get("initialDelaySeconds")) or 0
-        patience = delay + (period or 10) * (failures or 3)
-        if patience < _PATIENCE:
-            message = f"a training that answers no probe for its first {patience} seconds is ended"
+        if (seconds := patience(probe)) < _PATIENCE:
+            message = f"a training that answers no probe for its first {seconds} seconds is ended"
             yield Hit(Pointer(container.pointer) / name, message, Pointer.of(name))
 
 

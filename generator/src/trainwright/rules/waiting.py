@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from trainwright.datatypes.data import Data, dig, mapping, mappings, text
+from trainwright.datatypes.data import dig, mapping, mappings, text
 from trainwright.datatypes.environment import Kueue
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.kinds import SERVED
 from trainwright.objects.kueue import QUEUE_LABEL
+from trainwright.objects.pods import probes
 from trainwright.objects.pods.launching import options
 from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
@@ -116,15 +117,7 @@ def _parts(template: PodTemplate, *, probed: bool) -> Iterator[_Part]:
 def _probe(container: Container) -> int:
     """How many seconds a startup probe lets a container take."""
     probe = container.body.get("startupProbe")
-    if not isinstance(probe, Mapping):
-        return 0
-    period, failures = _number(probe, "periodSeconds", 10), _number(probe, "failureThreshold", 3)
-    return _number(probe, "initialDelaySeconds", 0) + period * failures
-
-
-def _number(probe: Mapping[str, Data], field: str, default: int) -> int:
-    value = count(probe.get(field))
-    return default if value is None else value
+    return probes.patience(probe) if isinstance(probe, Mapping) else 0
 
 
 _DURATION = r"(\d{1,7})([smhd]?)(?![\w.])"

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from trainwright.datatypes import quantity
 from trainwright.datatypes.data import Data, dig, mapping, mappings, text
 from trainwright.datatypes.job import file_digest
-from trainwright.objects.pods import command
+from trainwright.objects.pods import command, probes
 from trainwright.objects.pods.mounted import shown
 from trainwright.objects.pods.pod import Configs, EnvVar, Mount, Pod
 from trainwright.objects.pods.template import Container
@@ -229,13 +229,7 @@ _DEFAULTS: Mapping[str, tuple[Data, ...]] = {
     # These differ only in the termination message: FallbackToLogsOnError has one more often.
     "terminationMessagePolicy": ("File", "FallbackToLogsOnError"),
 }
-_PROBE_DEFAULTS = {
-    "timeoutSeconds": 1,
-    "periodSeconds": 10,
-    "successThreshold": 1,
-    "failureThreshold": 3,
-    "initialDelaySeconds": 0,
-}
+_OF_PROBES = {"initialDelaySeconds": 0, **probes.DEFAULTS}
 
 
 def rest(pod: Pod) -> dict[str, dict[str, Data]]:
@@ -281,7 +275,7 @@ def _written_entry(key: str, value: Data) -> Data:
 
 
 def _probe(written: Mapping[str, Data]) -> dict[str, Data]:
-    probe = {k: value for k, value in written.items() if _PROBE_DEFAULTS.get(k) != value}
+    probe = {k: value for k, value in written.items() if _OF_PROBES.get(k) != value}
     get = written.get("httpGet")
     if isinstance(get, Mapping) and get.get("scheme") == "HTTP":
         probe["httpGet"] = {key: value for key, value in get.items() if key != "scheme"}
