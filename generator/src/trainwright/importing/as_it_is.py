@@ -25,7 +25,7 @@ from trainwright.kinds.kind import Kind
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.objects.pods.image_reference import split
+from trainwright.objects.pods.image_reference import in_spec
 from trainwright.objects.pods.template import PodTemplate
 
 # What a job would otherwise have of its environment's defaults, and the object has not.
@@ -79,8 +79,6 @@ def _spec(manifest: Manifest, kind: Kind, environment: Environment, wanted: str)
     templates = tuple(of_any_kind(manifest, Bundle()))
     leading = max(templates, key=_accelerators)
     main = mapping(leading.main.body) if leading.main else {}
-    repository, tag, digest = split(str(main.get("image", "")))
-    image = {"repository": repository or "none", "tag": tag, "digest": digest}
     pool = _pool(leading, environment, wanted)
     seconds = next(
         (limit for at in _DEADLINES if (limit := integer(dig(manifest.spec, *at)))), None
@@ -88,7 +86,7 @@ def _spec(manifest: Manifest, kind: Kind, environment: Environment, wanted: str)
     queue = manifest.labels.get(QUEUE_LABEL, "")
     suspended = kind.suspend and lookup(manifest.body, kind.suspend)
     fields = {
-        "image": {key: value for key, value in image.items() if value},
+        "image": {"repository": "none", **in_spec(str(main.get("image", "")))},
         "entrypoint": _entrypoint(main),
         **_size(templates, counted=bool(pool)),
         "pool": pool,

@@ -27,7 +27,7 @@ from trainwright.kinds import TARGETS, operators
 from trainwright.objects.kueue import TOPOLOGY
 from trainwright.objects.pods import command as commands
 from trainwright.objects.pods.flags import Mention, parse_arguments
-from trainwright.objects.pods.image_reference import split
+from trainwright.objects.pods.image_reference import in_spec
 from trainwright.objects.pods.launchers import LAUNCHERS, SWITCH
 from trainwright.objects.pods.pod import Pod, Workload
 from trainwright.specs import fields, layers
@@ -214,15 +214,8 @@ def _maps(spec: Mapping[str, Data]) -> dict[str, Data]:
 
 
 def _image(pod: Pod, run: NormalForm) -> dict[str, Data]:
-    repository, tag, digest = split(run.pods[0].image)
-    image = {
-        "repository": repository,
-        "tag": tag,
-        "digest": digest,
-        "pullPolicy": run.pods[0].pull_policy,
-        "pullSecrets": list(pod.pull_secrets),
-    }
-    return {key: value for key, value in image.items() if value}
+    pulled = {"pullPolicy": run.pods[0].pull_policy, "pullSecrets": list(pod.pull_secrets)}
+    return {**in_spec(run.pods[0].image), **{key: value for key, value in pulled.items() if value}}
 
 
 def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[str, Data]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from trainwright.datatypes.data import Data, mapping, mappings
 from trainwright.objects.pods import command
-from trainwright.objects.pods.image_reference import split
+from trainwright.objects.pods.image_reference import in_spec
 from trainwright.objects.pods.launchers import LAUNCHERS, SWITCH
 from trainwright.objects.pods.launching import SHELLS
 
@@ -139,9 +139,7 @@ def gpu_count(value: Data) -> int | None:
 def image(value: Data) -> Fields | None:
     if not isinstance(value, str) or not value or set(value) & set(" \t\n"):
         return None
-    repository, tag, digest = split(value)
-    parts = {"repository": repository, "tag": tag, "digest": digest}
-    return {"image": {key: part for key, part in parts.items() if part}}
+    return {"image": in_spec(value)}
 
 
 def variables(value: Data) -> Fields | None:

@@ -8,3 +8,9 @@ def split(image: str) -> tuple[str, str, str]:
     name, _, digest = image.partition("@")
     path, colon, tag = name.rpartition(":")
     return (path, tag, digest) if colon and "/" not in tag else (name, "", digest)
+
+
+def in_spec(image: str) -> dict[str, str]:
+    """Return the parts of an image reference as a spec has them, without those that it lacks."""
+    parts = zip(("repository", "tag", "digest"), split(image), strict=True)
+    return {name: part for name, part in parts if part}
