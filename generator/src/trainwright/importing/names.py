@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import mapped
-from trainwright.objects.pods.pod import Workload
+from trainwright.objects.pods.pod import DOMAIN, Workload
 
 if TYPE_CHECKING:
     from trainwright.importing.equivalence import form
@@ -28,7 +28,7 @@ SERVICE = "${{ run.name }}.${{ namespace }}.svc.cluster.local"
 # Used in place of a pod's number: for the domain, and for what all names begin with up to the pod's
 # number (llm-trainer-0-), and up to the number of its Job (llm-trainer-).
 OF_SERVICE, OF_PODS, OF_JOBS = -1, -2, -3
-_DOMAIN = r"(?:\.[a-z0-9-]+)?(?:\.svc(?:\.cluster\.local)?)?"
+_NEAR = r"(?:\.[a-z0-9-]+)?(?:\.svc(?:\.cluster\.local)?)?"
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class Names:
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         hosts = "|".join(re.escape(host) for host in sorted(self._numbers, key=len, reverse=True))
-        named = rf"(?P<host>{hosts}){_DOMAIN}"
+        named = rf"(?P<host>{hosts}){_NEAR}"
         if self._service:
             service = re.escape(self._service)
-            named += rf"|(?P<service>{service}\.[a-z0-9-]+\.svc(?:\.cluster\.local)?)"
+            named += rf"|(?P<service>{service}{DOMAIN})"
         if self._begun:
             named += rf"|(?P<pods>{re.escape(self._begun)})"
         if self._of_job:

@@ -18,9 +18,8 @@ from trainwright.datatypes.pointer import scalars, with_value
 from trainwright.importing.kept_names import is_text, is_variable
 from trainwright.kinds import KINDS
 from trainwright.kinds.reading import SourceObject
-from trainwright.objects.pods.pod import Pod, Workload
+from trainwright.objects.pods.pod import DOMAIN, Pod, Workload
 
-_SVC = r"(?:\.[a-z0-9-]+\.svc(?:\.cluster\.local)?)?\.?"
 _DOMAINS = tuple({domain for kind in KINDS.values() for domain in kind.domains})
 
 
@@ -38,7 +37,8 @@ class Services:
 
     def is_domain(self, text: str) -> bool:
         """Whether a text is the name of the domain, and nothing else."""
-        return bool(self.domain) and re.fullmatch(re.escape(self.domain) + _SVC, text) is not None
+        full = rf"{re.escape(self.domain)}(?:{DOMAIN})?\.?"
+        return bool(self.domain) and re.fullmatch(full, text) is not None
 
 
 def find(others: Sequence[SourceObject], name: Manifest, workload: Workload) -> Services:
@@ -111,7 +111,6 @@ def _naming(name: str, namespace: str) -> re.Pattern[str]:
 
     A name without a hyphen may be any word, as `train` is, and is replaced nowhere.
     """
-    svc = r"\.[a-z0-9-]+\.svc(?:\.cluster\.local)?\.?"
     near = rf"\.{re.escape(namespace)}" if namespace else r"\.[a-z0-9-]+(?=:\d)"
-    host = rf"{re.escape(name)}(?:{svc}|{near})?"
+    host = rf"{re.escape(name)}(?:{DOMAIN}\.?|{near})?"
     return re.compile(rf"(?<=://){host}(?![\w-]|\.\w)|(?<![\w./@-]){host}(?![\w/-]|\.\w)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from trainwright.objects.pods.pod import Pod
+from trainwright.objects.pods.pod import DOMAIN, Pod
 from trainwright.rehearsal import RehearsalError
 
 LOOPBACK = "127.0.0.1"
@@ -43,8 +43,7 @@ class Names:
         self._hosts = re.compile(
             r"(?<![\w.-])("
             + "|".join(map(re.escape, sorted(self._pods, key=len, reverse=True)))
-            # The name may be followed by the namespace and the rest of the cluster's domain.
-            + r")(?:\.[\w-]+\.svc(?:\.cluster\.local)?)?(?::(\d+))?(?![\w.-])"
+            + rf")(?:{DOMAIN})?(?::(\d+))?(?![\w.-])"
         )
 
     def env(self, pod: Pod, env: Mapping[str, str]) -> dict[str, str]:

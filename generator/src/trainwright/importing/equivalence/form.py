@@ -21,7 +21,7 @@ from trainwright.importing.equivalence.programs import Process, Program
 from trainwright.kinds import operators
 from trainwright.objects.kueue import GROUP, PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.objects.pods.groups import Pods
-from trainwright.objects.pods.pod import Awaited, Configs, Workload
+from trainwright.objects.pods.pod import DOMAIN, Awaited, Configs, Workload
 from trainwright.objects.pods.pod import Pod as OperatedPod
 
 
@@ -210,8 +210,7 @@ def called(name: str) -> str:
     A name without a domain may be any word, and is a host in an address only.
     """
     if "." in name:
-        domain = r"(?:\.[a-z0-9-]+\.svc(?:\.cluster\.local)?)?"
-        return rf"(?<![\w.-]){re.escape(name)}{domain}(?![\w-]|\.\w)"
+        return rf"(?<![\w.-]){re.escape(name)}(?:{DOMAIN})?(?![\w-]|\.\w)"
     return rf"(?<![\w.-]){re.escape(name)}(?:(?=:\d)|(?<=://{re.escape(name)})(?![\w.-]))"
 
 

@@ -46,6 +46,10 @@ class Port:
     meets: bool = False
 
 
+# A pattern of what follows the name of a pod or Service where it is written in full.
+# https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
+DOMAIN = r"\.[a-z0-9-]+\.svc(?:\.cluster\.local)?"
+
 # Files by ConfigMap and key: bytes where they are not text.
 Configs: TypeAlias = Mapping[str, Mapping[str, str | bytes]]
 
