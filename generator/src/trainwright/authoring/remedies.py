@@ -54,39 +54,60 @@ class Action:
 
 def remedies(session: Session, finding: Finding) -> Iterator[Action]:
     """Yield the actions that fix a finding, marked as preferred where the fix is beyond doubt."""
+    flaw = _Flaw(session, finding)
     for remedy in _REMEDIES:
-        yield from remedy(session, finding)
+        with suppress(editing.EditError):
+            yield from remedy(flaw)
 
 
-def _entry(session: Session, finding: Finding) -> Entry | None:
-    """Return the entry that starts where a finding points, or None."""
-    at = Position(finding.place.line - 1, finding.place.column - 1)
-    text = session.text(finding.place.file)
-    entry = text.at(at) or next((e for e in text.entries if e.value.start == at), None)
-    starts = entry is not None and at in ((entry.key or entry.value).start, entry.value.start)
-    return entry if starts else None
+class _Flaw:
+    """A finding, with the text that it points into."""
+
+    def __init__(self, session: Session, finding: Finding):
+        self.session = session
+        self.finding = finding
+        self.path = finding.place.file
+        self.start = Position(finding.place.line - 1, finding.place.column - 1)
+        self.text = session.text(self.path)
+        self.raw = session.raw(self.path)
+        self.entry = self._entry()
+
+    def _entry(self) -> Entry | None:
+        """Return the entry that starts where the finding points, or None."""
+        at, text = self.start, self.text
+        entry = text.at(at) or next((e for e in text.entries if e.value.start == at), None)
+        starts = entry is not None and at in ((entry.key or entry.value).start, entry.value.start)
+        return entry if starts else None
+
+    def fixed(self, title: str, raw: bytes, *, preferred: bool) -> Action:
+        """Return the action that gives the file other bytes."""
+        files = {self.path: raw}
+        return Action(title=title, files=files, finding=self.finding, preferred=preferred)
+
+    def replaced(self, span: Span, text: str) -> bytes:
+        """Return the file with another text in a span."""
+        raw = self.raw.decode("utf-8", "replace")
+        start, end = (offset(raw, at) for at in (span.start, span.end))
+        return (raw[:start] + text + raw[end:]).encode()
+
+    def without(self, pointer: Pointer) -> bytes:
+        """Return the file without a value, and the mappings that would be empty without it."""
+        above = pointer.parent
+        if above and sum(entry.pointer.parent == above for entry in self.text.entries) == 1:
+            return self.without(above)
+        return editing.drop(self.path, self.raw, pointer)
 
 
-def _removed(session: Session, finding: Finding) -> Iterator[Action]:
+def _removed(flaw: _Flaw) -> Iterator[Action]:
     """Yield an edit that removes a key which has no effect, or which the remedy says to remove."""
-    path, entry = finding.place.file, _entry(session, finding)
+    finding, entry = flaw.finding, flaw.entry
     removes = finding.rule in _REMOVED or (_REMOVE.match(finding.remedy) and finding.path)
     if entry is None or not removes or entry.key is None:
         return
-    if finding.rule not in _REMOVED and not _is_of(path, entry, finding):
-        return
-    with suppress(editing.EditError):
-        files = {path: editing.drop(path, session.raw(path), _alone(session, path, entry.pointer))}
+    if finding.rule in _REMOVED or _is_of(flaw.path, entry, finding):
         title = f"Remove {entry.pointer.dotted}"
         sure = finding.rule in _REMOVED or finding.message.startswith("unknown key")
-        yield Action(title=title, files=files, finding=finding, preferred=sure)
-
-
-def _alone(session: Session, path: str, pointer: Pointer) -> Pointer:
-    """Return the outermost mapping that would be empty without a value, or the value."""
-    above = pointer.parent
-    siblings = [e for e in session.text(path).entries if e.pointer.parent == above]
-    return _alone(session, path, above) if above and len(siblings) == 1 else pointer
+        yield flaw.fixed(title, flaw.without(entry.pointer), preferred=sure)
 
 
 def _is_of(path: str, entry: Entry, finding: Finding) -> bool:
@@ -94,71 +115,61 @@ def _is_of(path: str, entry: Entry, finding: Finding) -> bool:
     return entry.pointer == (spec_root(path, entry.pointer) or Pointer()) + finding.path
 
 
-def _meant(session: Session, finding: Finding) -> Iterator[Action]:
+def _meant(flaw: _Flaw) -> Iterator[Action]:
     """Yield an edit that replaces a name with the one that the finding suggests."""
-    match = _MEANT.search(finding.remedy) or _MEANT.search(finding.message)
-    entry = _entry(session, finding)
-    if match and entry is not None:
-        yield from _replaced(session, finding, entry, match[1], preferred=True)
+    match = _MEANT.search(flaw.finding.remedy) or _MEANT.search(flaw.finding.message)
+    if match and flaw.entry is not None:
+        yield from _replaced(flaw, flaw.entry, match[1], preferred=True)
 
 
-def _named(session: Session, finding: Finding) -> Iterator[Action]:
+def _named(flaw: _Flaw) -> Iterator[Action]:
     """Yield edits that replace an undeclared name with a similar one of the environment's.
 
     None of them is beyond doubt where the name is known elsewhere: it is not misspelt, and another
     pool or target would train otherwise.
     """
-    entry = _entry(session, finding)
-    if finding.rule != dx.REFERENCE.id or entry is None or entry.key is None:
+    entry = flaw.entry
+    if flaw.finding.rule != dx.REFERENCE.id or entry is None or entry.key is None:
         return
-    value = session.text(finding.place.file).value(entry.pointer)
-    at = entry.value.start
-    place = Place(session, finding.place.file, at)
+    value = flaw.text.value(entry.pointer)
+    place = Place(flaw.session, flaw.path, entry.value.start)
     possible = [option.text for option in names.possible(place, entry.pointer, place.in_spec)]
     if not value or value in possible:
         return  # it is there, and does not suit
     meant = "" if names.is_known(place, str(value)) else suggestion(str(value), possible)
     for name in get_close_matches(str(value), possible, n=_NEAREST, cutoff=0):
-        yield from _replaced(session, finding, entry, name, preferred=name == meant)
+        yield from _replaced(flaw, entry, name, preferred=name == meant)
 
 
-def _replaced(
-    session: Session, finding: Finding, entry: Entry, name: str, *, preferred: bool
-) -> Iterator[Action]:
-    path = finding.place.file
-    start = Position(finding.place.line - 1, finding.place.column - 1)
-    on_key = entry.key is not None and entry.key.start == start
-    if on_key and any(e.pointer == entry.pointer.parent / name for e in session.text(path).entries):
+def _replaced(flaw: _Flaw, entry: Entry, name: str, *, preferred: bool) -> Iterator[Action]:
+    on_key = entry.key is not None and entry.key.start == flaw.start
+    if on_key and any(e.pointer == entry.pointer.parent / name for e in flaw.text.entries):
         return  # the same key twice
     span = entry.key if on_key and entry.key else entry.value
-    was = session.text(path).written(span)
     if entry.shape == "scalar" or on_key:
-        raw = replaced(session, path, span, yamlio.inline(name))
-        title = f"Replace {was} by {name}"
-        yield Action(title=title, files={path: raw}, finding=finding, preferred=preferred)
+        raw = flaw.replaced(span, yamlio.inline(name))
+        yield flaw.fixed(f"Replace {flaw.text.written(span)} by {name}", raw, preferred=preferred)
 
 
-def _written(session: Session, finding: Finding) -> Iterator[Action]:
+def _written(flaw: _Flaw) -> Iterator[Action]:
     """Yield an edit to the line as the remedy of broken YAML writes it."""
-    match, path = _WRITE.search(finding.remedy), finding.place.file
-    if finding.rule != dx.SYNTAX.id or match is None:
+    match = _WRITE.search(flaw.finding.remedy)
+    if flaw.finding.rule != dx.SYNTAX.id or match is None:
         return
-    number = finding.place.line - 1
-    line = session.text(path).line(number)
+    number = flaw.start.line
+    line = flaw.text.line(number)
     wanted = match[1]
     packed = _PACKED.sub("", wanted)
-    for start, end in (*_words(line), _token(line, finding.place.column - 1)):
+    for start, end in (*_words(line), _token(line, flaw.start.column)):
         if _PACKED.sub("", line[start:end]) == packed:
             span = Span(Position(number, start), Position(number, end))
-            title = f"Write {wanted}"
-            raw = replaced(session, path, span, wanted)
-            yield Action(title=title, files={path: raw}, finding=finding, preferred=True)
+            yield flaw.fixed(f"Write {wanted}", flaw.replaced(span, wanted), preferred=True)
             return
 
 
-def _fields(session: Session, finding: Finding) -> Iterator[Action]:
+def _fields(flaw: _Flaw) -> Iterator[Action]:
     """Yield edits that replace what is written with the fields that the remedy spells out."""
-    path, entry = finding.place.file, _entry(session, finding)
+    finding, entry = flaw.finding, flaw.entry
     together, either = _FIELDS.match(finding.remedy), _UNITS.match(finding.remedy)
     if finding.rule not in _FORMED or entry is None or HIDDEN in finding.remedy:
         return
@@ -166,26 +177,25 @@ def _fields(session: Session, finding: Finding) -> Iterator[Action]:
     texts += _CODE.findall(finding.remedy) if either else []
     for text in texts:
         with suppress(editing.EditError, _TakenError):
-            raw = _with_fields(session, path, entry, text)
+            raw = _with_fields(flaw, entry, text)
             title = f"Write {text.replace(chr(10), ' and ')}"
-            sure = together is not None
-            yield Action(title=title, files={path: raw}, finding=finding, preferred=sure)
+            yield flaw.fixed(title, raw, preferred=together is not None)
 
 
-def _with_fields(session: Session, path: str, entry: Entry, text: str) -> bytes:
+def _with_fields(flaw: _Flaw, entry: Entry, text: str) -> bytes:
     """Return a file with an entry replaced by other fields. Raise EditError or _TakenError."""
     if entry.key is None and entry.pointer.last.isdecimal():
-        return replaced(session, path, entry.value, text)
+        return flaw.replaced(entry.value, text)
     if entry.key and entry.pointer.parent.last.isdecimal() and "\n" not in text:  # of a list's item
-        return replaced(session, path, Span(entry.key.start, entry.value.end), text)
-    written = yamlio.parse(path, text.encode())
+        return flaw.replaced(Span(entry.key.start, entry.value.end), text)
+    written = yamlio.parse(flaw.path, text.encode())
     if not isinstance(written, yamlio.Document):
         raise _TakenError
-    raw, leaves = session.raw(path), dict(_leaves(session, path, entry, written.data))
-    if not any(at.within(entry.pointer) for at in leaves):
-        raw = editing.drop(path, raw, _alone(session, path, entry.pointer))
+    leaves = dict(_leaves(flaw, entry, written.data))
+    kept = any(at.within(entry.pointer) for at in leaves)
+    raw = flaw.raw if kept else flaw.without(entry.pointer)
     for at, value in leaves.items():
-        raw = editing.put(path, raw, at, value)
+        raw = editing.put(flaw.path, raw, at, value)
     return raw
 
 
@@ -194,13 +204,13 @@ class _TakenError(Exception):
 
 
 def _leaves(
-    session: Session, path: str, entry: Entry, fields: Mapping[str, Data]
+    flaw: _Flaw, entry: Entry, fields: Mapping[str, Data]
 ) -> Iterator[tuple[Pointer, Data]]:
     """Yield each value to set, with its pointer in the file. Raise _TakenError if something else is
     already written there.
     """
-    above, root = entry.pointer.parent, spec_root(path, entry.pointer) or Pointer()
-    first, kind = next(iter(fields)), kind_of(path)
+    above, root = entry.pointer.parent, spec_root(flaw.path, entry.pointer) or Pointer()
+    first, kind = next(iter(fields)), kind_of(flaw.path)
     here = field_of(kind, above)
     is_allowed_here = (
         bool(here.below(first).parts) if first == entry.pointer.last else first in here.keys
@@ -208,7 +218,7 @@ def _leaves(
     inside = is_allowed_here or first not in field_of(kind, root).keys
     for key, value in fields.items():
         at = (above if inside else root) / key
-        yield from _unset(session.text(path).value(at), at, value, entry)
+        yield from _unset(flaw.text.value(at), at, value, entry)
 
 
 def _unset(present: Data, at: Pointer, value: Data, entry: Entry) -> Iterator[tuple[Pointer, Data]]:
@@ -235,55 +245,50 @@ def _token(line: str, start: int) -> tuple[int, int]:
     return start, start + len(re.split(r"[,}\]]|\s#", line[start:], maxsplit=1)[0].rstrip())
 
 
-def _set(session: Session, finding: Finding) -> Iterator[Action]:
+def _set(flaw: _Flaw) -> Iterator[Action]:
     """Yield an edit to the value that a remedy names: `retries: 3`."""
-    file = job_of_finding(session, finding)
-    if file is None or finding.rule == dx.SCHEMA.id:
+    file = job_of_finding(flaw.session, flaw.finding)
+    if file is None or flaw.finding.rule == dx.SCHEMA.id:
         return
-    for key, text in _SET.findall(finding.remedy):
+    for key, text in _SET.findall(flaw.finding.remedy):
         document = yamlio.parse(file.path, f"{key}: {text}".encode())
         if not isinstance(document, yamlio.Document):
             continue
         with suppress(editing.EditError):
             value = document.data[key]
-            raw = editing.put(file.path, session.raw(file.path), Pointer.of(key), value)
-            yield Action(title=f"Set {key}: {text}", files={file.path: raw}, finding=finding)
+            raw = editing.put(file.path, flaw.session.raw(file.path), Pointer.of(key), value)
+            files = {file.path: raw}  # the finding may be in another one
+            yield Action(title=f"Set {key}: {text}", files=files, finding=flaw.finding)
 
 
-def _lifted(session: Session, finding: Finding) -> Iterator[Action]:
+def _lifted(flaw: _Flaw) -> Iterator[Action]:
     """Yield an edit with the fields of `spec` at the top, and the name and labels of `metadata`."""
-    path, pointer = finding.place.file, finding.path
-    data = session.text(path).value("")
-    if pointer != "/spec" or finding.rule != dx.SCHEMA.id or not isinstance(data, Mapping):
+    data, raw = flaw.text.value(""), flaw.raw
+    misplaced = flaw.finding.path == "/spec" and flaw.finding.rule == dx.SCHEMA.id
+    if not misplaced or not isinstance(data, Mapping):
         return
     keys = [key for key in ("metadata", "spec") if key in data]
-    if kind_of(path) != "job":
+    if kind_of(flaw.path) != "job":
         keys = ["spec"]  # an environment has the name of its folder
     elif mapping(data.get("metadata")).keys() - _OF_METADATA:
         return
-    with suppress(editing.EditError):
-        raw = session.raw(path)
-        for key in keys:
-            raw = editing.lift(path, raw, key)
-        title = "Write the fields of spec at the top"
-        yield Action(title=title, files={path: raw}, finding=finding, preferred=True)
+    for key in keys:
+        raw = editing.lift(flaw.path, raw, key)
+    yield flaw.fixed("Write the fields of spec at the top", raw, preferred=True)
 
 
 _OF_METADATA = frozenset({"name", "labels", "annotations"})  # that jobs have as well
 
 
-def _name(session: Session, finding: Finding) -> Iterator[Action]:
+def _name(flaw: _Flaw) -> Iterator[Action]:
     """Yield an edit that writes the name of the file into it."""
-    if finding.rule != dx.NAME.id:
-        return
-    path = finding.place.file
-    with suppress(editing.EditError):
-        raw = editing.put(path, session.raw(path), "/name", job_of(path).name)
-        title = f"Set name: {job_of(path).name}"
-        yield Action(title=title, files={path: raw}, finding=finding, preferred=True)
+    if flaw.finding.rule == dx.NAME.id:
+        name = job_of(flaw.path).name
+        raw = editing.put(flaw.path, flaw.raw, "/name", name)
+        yield flaw.fixed(f"Set name: {name}", raw, preferred=True)
 
 
-_REMEDIES: tuple[Callable[[Session, Finding], Iterator[Action]], ...] = (
+_REMEDIES: tuple[Callable[[_Flaw], Iterator[Action]], ...] = (
     _removed,
     _meant,
     _named,
@@ -293,13 +298,6 @@ _REMEDIES: tuple[Callable[[Session, Finding], Iterator[Action]], ...] = (
     _lifted,
     _name,
 )
-
-
-def replaced(session: Session, path: str, span: Span, text: str) -> bytes:
-    """Return a file with another text in a span."""
-    raw = session.raw(path).decode("utf-8", "replace")
-    start, end = (offset(raw, at) for at in (span.start, span.end))
-    return (raw[:start] + text + raw[end:]).encode()
 
 
 def job_of_finding(session: Session, finding: Finding) -> JobFile | None:
