@@ -41,7 +41,14 @@ def test_words_are_those_of_a_shell_whether_or_not_any_is_quoted(script: str) ->
 
 
 @pytest.mark.parametrize(
-    "script", ["source train.sh", ". train.sh", ". ./train.sh", "/opt/bin/torchrun t.py"]
+    "script",
+    [
+        "source train.sh",
+        ". train.sh",
+        ". ./train.sh",
+        "/bin/ksh train.sh",
+        "/opt/bin/torchrun t.py",
+    ],
 )
 def test_a_program_trains_wherever_it_is(script: str) -> None:
     assert script_trains(script)

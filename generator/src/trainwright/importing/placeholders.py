@@ -14,8 +14,8 @@ from trainwright.importing.source import Source
 from trainwright.kinds import TARGETS
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.objects.placeholders import PLACEHOLDER, is_unfilled, of_shell
+from trainwright.objects.pods.launching import SHELLS
 
-_SHELL = re.compile(r"(?:.*/)?(?:ba|da|z|k)?sh")
 _OF_PROGRAMS = frozenset({"command", "args", "env", "data", "lifecycle"})
 
 
@@ -117,4 +117,4 @@ def _is_read_by_shell(body: Mapping[str, Data], pointer: Pointer, value: str) ->
         return True
     container = mapping(lookup(body, pointer.parent.parent))
     words = [str(word) for key in ("command", "args") for word in sequence(container.get(key))]
-    return not words or any(map(_SHELL.fullmatch, words)) or "<" in value
+    return not words or any(map(SHELLS.fullmatch, words)) or "<" in value

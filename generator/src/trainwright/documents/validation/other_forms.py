@@ -19,7 +19,6 @@ from trainwright.objects.pods.launching import SHELLS
 Fields = Mapping[str, Data]
 Form = Callable[[str, Data], Fields | None]
 
-_PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
 _SIZE = re.compile(
     r"([0-9]+(?:[.,][0-9]+)?) ?(?:([kKmMgGtT])(?:i?[bB]?|(?:ilo|ega|iga|era)[bB]ytes?)|(\+))"
 )
@@ -352,7 +351,7 @@ def _starts_programs(word: str) -> bool:
     """Whether a word is an interpreter, a launcher, or a shell's own: no module."""
     launches = command.parse((word, "launch", "x")).launcher != "none"
     shell = SHELLS.fullmatch(word) or _ASSIGNED.match(word)
-    return bool(launches or shell or _PYTHON.fullmatch(word))
+    return bool(launches or shell or command.is_python(word))
 
 
 def entrypoint(value: Data) -> Fields | None:
@@ -367,7 +366,7 @@ def entrypoint(value: Data) -> Fields | None:
         argv = ["python", *argv]
     if argv[0].endswith(".sh") and "/" not in argv[0]:  # which PATH does not have
         argv = ["bash", *argv]
-    if len(argv) > 1 and _PYTHON.fullmatch(argv[0]) and argv[1].endswith(".py"):
+    if len(argv) > 1 and command.is_python(argv[0]) and argv[1].endswith(".py"):
         rest: Fields = {"args": argv[2:]} if argv[2:] else {}
         return {"entrypoint": {"script": argv[1], **rest}}
     return _launched(argv) or {"entrypoint": {"argv": argv}}

@@ -24,11 +24,9 @@ from trainwright.importing.slurm.step import (
     without_wrappers,
 )
 from trainwright.importing.slurm.words import (
-    BY_SSH,
     CONTAINERS,
     HARMLESS,
     LAUNCHERS,
-    PYTHON,
     is_check,
     sets_up,
     sourced,
@@ -36,6 +34,7 @@ from trainwright.importing.slurm.words import (
 )
 from trainwright.kinds.reading import Loss, NotImported, shown
 from trainwright.objects.pods import command as launched
+from trainwright.objects.pods.launching import MPI
 
 _WHERE_AND_WHEN = frozenset(
     "--nodelist --exclude --constraint --qos --account --reservation --dependency --begin "
@@ -158,7 +157,7 @@ _WITH_A_RANK = "with a rank each: write the Python program that it starts, with 
 def launched_otherwise(step: Step, amounts: NodeAmounts, place: Location) -> Iterator[NotImported]:
     """Yield srun's tasks that are not processes of the run, and nodes that start nothing."""
     name = PurePosixPath(step.words[0]).name
-    if amounts.tasks > 1 and (is_launcher(step.words) or not PYTHON.fullmatch(step.words[0])):
+    if amounts.tasks > 1 and (is_launcher(step.words) or not launched.is_python(step.words[0])):
         why, severity = _WITH_A_RANK, Loss.CANNOT_RUN
         if is_launcher(step.words):
             why = "and each starts processes for all GPUs: one per node is imported"
@@ -228,7 +227,7 @@ def not_for_pods(
     # https://www.deepspeed.ai/getting-started/#resource-configuration-multi-node
     if name == "deepspeed" and amounts.nodes > 1 and "--no_ssh" not in words:
         why = "it starts the other nodes by ssh, which pods do not have: start torchrun instead"
-    if name in BY_SSH and amounts.nodes > 1:
+    if name in MPI and amounts.nodes > 1:
         why = "it starts the other nodes by ssh or Slurm, which pods do not have: start torchrun"
     if why:
         yield NotImported(name, place, "", why, Loss.CANNOT_RUN)

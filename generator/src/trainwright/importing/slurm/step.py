@@ -19,7 +19,6 @@ from trainwright.importing.slurm.words import (
     HARMLESS,
     LAUNCHERS,
     PREPARING,
-    PYTHON,
     RUNNERS,
     STARTS_PROCESSES,
     is_check,
@@ -27,6 +26,7 @@ from trainwright.importing.slurm.words import (
     starts_ray,
 )
 from trainwright.kinds.reading import ImportingError, NotImported
+from trainwright.objects.pods.command import is_python
 from trainwright.objects.pods.launching import SHELLS
 
 _STEP_WRAPPERS = frozenset({"time", "exec", "nohup", "stdbuf", "numactl", "env", "timeout"})
@@ -186,14 +186,14 @@ def _without_runner(step: Step) -> Step:
 def is_launcher(words: Sequence[str]) -> bool:
     """Whether a command starts the processes of its node itself."""
     name = PurePosixPath(words[0]).name if words else ""
-    is_module = bool(PYTHON.fullmatch(name)) and not STARTS_PROCESSES.isdisjoint(words)
+    is_module = is_python(name) and not STARTS_PROCESSES.isdisjoint(words)
     return name in LAUNCHERS or is_module
 
 
 def _is_program(words: tuple[str, ...]) -> bool:
     name = PurePosixPath(words[0]).name if words else ""
-    is_python = bool(PYTHON.fullmatch(name)) and not is_check(words)
-    return is_python or is_container(words) or is_launcher(words)
+    runs_python = is_python(name) and not is_check(words)
+    return runs_python or is_container(words) or is_launcher(words)
 
 
 def _may_train(step: Step) -> bool:
@@ -237,7 +237,7 @@ def pod_command(words: tuple[str, ...], amounts: NodeAmounts) -> list[str]:
     while program and program[0].startswith("-") and program[0] not in ("-m", "-c"):
         program = program[2 if program[0] in ("-W", "-X") else 1 :]
     alone = amounts.tasks == 1 and (amounts.nodes == 1 or finds_others(words))
-    is_other = not PYTHON.fullmatch(words[0]) or not program or program[0] == "-c"
+    is_other = not is_python(words[0]) or not program or program[0] == "-c"
     if alone or is_other or is_launcher(words):
         return list(words)
     meets = (

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
-LAUNCHERS = frozenset(
-    "torchrun accelerate deepspeed composer mpirun mpiexec mpiexec.hydra horovodrun".split()
-)
+from trainwright.objects.pods.command import is_python
+from trainwright.objects.pods.launching import MPI
+
+LAUNCHERS = MPI | {"torchrun", "accelerate", "deepspeed", "composer"}
 # Python modules and other words that show that one command starts all processes of a node.
 STARTS_PROCESSES = frozenset(
     {
@@ -23,7 +23,6 @@ STARTS_PROCESSES = frozenset(
         "colossalai.cli",
     }
 )
-BY_SSH = frozenset("mpirun mpiexec mpiexec.hydra horovodrun".split())
 
 # Commands that neither train nor change what is trained.
 HARMLESS = frozenset(
@@ -80,7 +79,7 @@ def sourced(words: Sequence[str]) -> str:
 
 def is_check(words: Sequence[str]) -> bool:
     """Whether a Python command only prints information, such as versions."""
-    if not words or not PYTHON.fullmatch(words[0]):
+    if not words or not is_python(words[0]):
         return False
     rest = [word for word in words[1:] if word != "-u"]
     prints = rest[:1] == ["-c"] and len(rest) > 1 and _PRINTS.search(rest[1]) is not None

@@ -42,7 +42,7 @@ _ALONE = re.compile(
 )
 # Variables by which ranks find each other, in manifests to which no operator adds them.
 _ADDRESSES = ("MASTER_ADDR", "PET_MASTER_ADDR", "PET_RDZV_ENDPOINT", "TRAINWRIGHT_MASTER_ADDR")
-SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z)?sh")
+SHELLS = re.compile(r"(?:.*/)?(?:ba|da|k|z)?sh")
 
 
 @lru_cache(maxsize=1024)  # many rules need it of the same container
@@ -101,12 +101,12 @@ def is_training(template: PodTemplate) -> bool:
     )
 
 
-_MPI = frozenset({"mpirun", "mpiexec", "mpiexec.hydra", "horovodrun"})
+MPI = frozenset({"mpirun", "mpiexec", "mpiexec.hydra", "horovodrun"})
 
 
 def starts_elsewhere(words: tuple[str, ...]) -> bool:
     """Whether a command line, or the script in it, starts ranks in other pods, as mpirun does."""
-    return any(_name(part) in _MPI for word in words for part in word.split())
+    return any(_name(part) in MPI for word in words for part in word.split())
 
 
 def trains_together(template: PodTemplate) -> bool:
