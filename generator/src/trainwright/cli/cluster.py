@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from trainwright.datatypes.layout import JobFile
     from trainwright.render.build import Build
 
-_DURATION = re.compile(r"(?=\d)(\d+d)?(\d+h)?(\d+m)?(\d+s)?")
 ROLES = ("read", "dry-run", "doctor")
 GOALS = ("succeeded", "running", "finished")
 _STYLE = re.compile(r"\x1b\[[0-9;]{0,32}m")  # colours, which a log may do without
@@ -42,13 +41,12 @@ _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red")
 
 def _seconds(_: click.Context, __: click.Parameter, written: str | None) -> int | None:
     """30s, 10m, 1h30m: the durations of a job spec."""
-    from trainwright.datatypes import quantity
+    from trainwright.datatypes import durations
 
-    if written is None:
-        return None
-    if not _DURATION.fullmatch(written):
+    number = None if written is None else durations.read(written)
+    if written is not None and number is None:
         raise click.BadParameter(f"{written!r} is not a duration such as 30s, 10m or 1h30m")
-    return quantity.seconds(written)
+    return number
 
 
 def _print_rbac(context: click.Context, _: click.Parameter, role: str | None) -> None:

@@ -8,10 +8,10 @@ from dataclasses import field, replace
 from typing import Literal
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.durations import seconds
 from trainwright.datatypes.fields import NOT_WRITTEN, written
 from trainwright.datatypes.finding import Location, Severity
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.quantity import seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

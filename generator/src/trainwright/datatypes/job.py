@@ -10,10 +10,10 @@ from dataclasses import field, fields, replace
 from typing import Literal, TypeAlias
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.durations import seconds
 from trainwright.datatypes.environment import Pool, Waiver
 from trainwright.datatypes.fields import NOT_WRITTEN, spelled, written
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.quantity import seconds
 from trainwright.datatypes.volumes import Mount, Volume
 
 PATCH = "podPatch"  # the field of a spec in which a pod is written as Kubernetes has it

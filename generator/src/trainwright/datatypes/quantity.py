@@ -56,15 +56,3 @@ def format_binary(size: int) -> str:
         if size >= power and (size % power == 0 or size >= 64 * power or unit == "Ki"):
             return f"{size // power}{unit}"
     return str(size)
-
-
-# Days, hours, minutes and seconds, in that order.
-_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
-
-
-def seconds(duration: str) -> int:
-    """A duration such as "1h30m" in seconds."""
-    match = _DURATION.fullmatch(duration)
-    assert match is not None, "the schema lets only durations through"
-    days, hours, minutes, rest = (int(group or 0) for group in match.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + rest

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.data import Data, dig, mappings, sequence, text
+from trainwright.datatypes.durations import clock
 from trainwright.datatypes.environment import Environment, Pool
 from trainwright.datatypes.fields import spelled
 from trainwright.datatypes.frozen import cached_property, dataclass
@@ -409,16 +410,8 @@ def _says_grace_period(source: Source) -> bool:
 
 
 def duration(seconds: int | None) -> str | None:
-    """Return seconds as people write them: 5400 is "1h30m"."""
-    if not seconds:
-        return None
-    if seconds < 120:
-        return f"{seconds}s"
-    parts, rest = "", seconds
-    for unit, size in (("h", 3600), ("m", 60), ("s", 1)):
-        parts += f"{rest // size}{unit}" if rest // size else ""
-        rest %= size
-    return parts
+    """Return seconds as people write them, or None for 0: 5400 is "1h30m"."""
+    return clock(seconds, "s" if seconds < 120 else "hms") if seconds else None
 
 
 def _placement(pod: Pod, pool: Pool | None) -> dict[str, Data]:

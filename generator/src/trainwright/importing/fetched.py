@@ -5,17 +5,15 @@ Defaults are those of the definition: https://external-secrets.io/latest/api/ext
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes import durations
 from trainwright.datatypes.data import Data, mapping, mappings, text
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.quantity import seconds
 
 GROUP, KIND = "external-secrets.io", "ExternalSecret"
 _POLICIES = {"creationPolicy": "Owner", "deletionPolicy": "Retain"}
 _HOW = {"conversionStrategy": "Default", "decodingStrategy": "None", "metadataPolicy": "None"}
-_DURATION = re.compile(r"(?:\d+h)?(?:\d+m)?(?:\d+s)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +83,12 @@ def remainder(body: Mapping[str, Data], used: frozenset[tuple[str, str]]) -> dic
     recognized = ("target", "refreshInterval", "secretStoreRef", "data")
     target = {**_POLICIES, **mapping(spec.get("target"))}
     interval = text(spec.get("refreshInterval")) or "1h"
+    every = durations.read(interval)
     keys = tuple(fetched(body))
     return {
         **{name: value for name, value in spec.items() if name not in recognized},
         **{f"target {name}": value for name, value in target.items() if name != "name"},
-        "refreshInterval": f"{seconds(interval)}s" if _DURATION.fullmatch(interval) else interval,
+        "refreshInterval": interval if every is None else f"{every}s",
         "unused": {key.secret[1]: key.remote for key in keys if key.secret not in used},
         "how": [list(key.how) for key in keys],
     }

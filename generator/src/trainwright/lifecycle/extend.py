@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trainwright.datatypes.durations import clock, seconds
 from trainwright.datatypes.errors import TrainwrightError
-from trainwright.datatypes.quantity import seconds
 from trainwright.documents import editing
 from trainwright.documents.validation import schema
 from trainwright.lifecycle.subject import Step, Subject
@@ -14,20 +14,21 @@ _FIELD = "/maxDuration"
 def extend(subject: Subject, by: str) -> Step:
     """Raise maxDuration to a duration, or by one with a plus sign. The run keeps its name."""
     more = _seconds(by.removeprefix("+"))
-    written = subject.value(_FIELD)
-    if written is None:
+    allowed = subject.value(_FIELD)
+    if allowed is None:
         return Step(message="has no maxDuration: it runs as long as it takes", refused=True)
     if subject.value("/state") == "cancelled" or subject.finished:
         return Step(message="is over: nothing of it is left to extend", refused=True)
     if not by.startswith("+"):
-        if more == seconds(written):
-            return Step(message=f"may run {written} already")
-        if more < seconds(written):
-            text = f"may run {written}, which is more than {by}; shorten it in {subject.file.path}"
+        if more == seconds(allowed):
+            return Step(message=f"may run {allowed} already")
+        if more < seconds(allowed):
+            text = f"may run {allowed}, which is more than {by}; shorten it in {subject.file.path}"
             return Step(message=text, refused=True)
-    wanted = _text(seconds(written) + more, days="d" in written) if by[0] == "+" else by
+    units = "dhms" if "d" in allowed else "hms"
+    wanted = clock(seconds(allowed) + more, units) if by[0] == "+" else by
     raw = editing.put(subject.file.path, subject.raw, _FIELD, wanted)
-    text = f"may run {wanted} instead of {written}"
+    text = f"may run {wanted} instead of {allowed}"
     return Step(message=text, files={subject.file.path: raw}, for_the_run="maxDuration")
 
 
@@ -41,13 +42,3 @@ def _seconds(duration: str) -> int:
     if not schema.job_file().accepts(spec):
         raise TrainwrightError(f'"{duration}" is not a duration; write 12h, 1h30m, or +6h for more')
     return seconds(duration)
-
-
-def _text(rest: int, *, days: bool) -> str:
-    """Seconds in the units people use: days only where there were some before."""
-    units = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
-    text = ""
-    for unit, size in units if days else units[1:]:
-        count, rest = divmod(rest, size)
-        text += f"{count}{unit}" if count else ""
-    return text

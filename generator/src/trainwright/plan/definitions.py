@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.durations import seconds
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.datatypes.quantity import seconds
 from trainwright.documents.validation import kubernetes_schemas
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TARGETS

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from trainwright.datatypes.data import Data, dig, mapping, mappings, text
+from trainwright.datatypes.durations import SECONDS
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.quantity import count
@@ -152,7 +153,6 @@ def _ignored(rules: Iterable[Mapping[str, Data]]) -> bool:
 
 
 _DURATION = re.compile(r"(?:(\d+):)?(\d+):(\d{2}):(\d{2})|(\d+(?:\.\d+)?)([smhd]?)")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 # How long a program may train by its own flags, and the unit of a number without one.
 _LIMITS = {
     "max_time": "s",
@@ -211,7 +211,7 @@ def _seconds(value: str, unit: str) -> int:
         return 0
     days, hours, minutes, seconds, number, own = match.groups()
     if number:
-        return int(float(number) * _UNITS[own or unit])
+        return int(float(number) * SECONDS[own or unit])
     return ((int(days or 0) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
 
 

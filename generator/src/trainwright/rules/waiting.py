@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from trainwright.datatypes.data import dig, mapping, mappings, text
+from trainwright.datatypes.durations import SECONDS, clock
 from trainwright.datatypes.environment import Kueue
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
@@ -124,21 +125,12 @@ _DURATION = r"(\d{1,7})([smhd]?)(?![\w.])"
 _ALLOWED = re.compile(
     rf"(?:(?:^|[\s/;&|(])(?:timeout(?:\s+-[^\s;&|(]{{1,99}}(?:\s+\w{{1,99}}(?=\s+\d))?){{0,9}}|sleep)\s+|--timeout[=\s]){_DURATION}"
 )
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _timeouts(words: Iterable[str]) -> int:
     """The seconds that commands of a container may take, where they have a limit."""
     limits = _ALLOWED.findall(" ".join(words))
-    return sum(int(number) * _UNITS[unit] for number, unit in limits)
-
-
-def clock(seconds: int) -> str:
-    """Seconds as people write them: 1h5m."""
-    hours, rest = divmod(seconds, 3600)
-    minutes, left = divmod(rest, 60)
-    parts = ((hours, "h"), (minutes, "m"), (left, "s"))
-    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
+    return sum(int(number) * SECONDS[unit or "s"] for number, unit in limits)
 
 
 @warning("TW621", kinds=_COUNTED, about=(QUEUE_LABEL,), spec=Pointer("/elastic"), per_pod=True)

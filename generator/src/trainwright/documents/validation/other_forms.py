@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from trainwright.datatypes.data import Data, mapping, mappings
+from trainwright.datatypes.durations import SECONDS
 from trainwright.objects.pods import command
 from trainwright.objects.pods.image_reference import in_spec
 from trainwright.objects.pods.launchers import LAUNCHERS, SWITCH
@@ -100,25 +101,21 @@ def duration(value: Data) -> str:
     seconds = seconds or (clock(value) if ":" in value or "-" in value else None)
     if not seconds:
         return ""
-    length, unit = next(pair for pair in _LENGTHS if seconds % pair[0] == 0)
-    return f"{seconds // length}{unit}"
+    unit = next(unit for unit in "hms" if seconds % SECONDS[unit] == 0)
+    return f"{seconds // SECONDS[unit]}{unit}"
 
 
 def _decimal(text: str) -> int:
     """Return the seconds of "1.5h", or 0."""
     match = _DECIMAL.fullmatch(text.strip().lower())
-    return round(float(f"{match[1]}.{match[2]}") * _SECONDS[match[3]]) if match else 0
+    return round(float(f"{match[1]}.{match[2]}") * SECONDS[match[3]]) if match else 0
 
 
 def _iso(text: str) -> int:
     """Return the seconds of "PT24H", a duration of ISO 8601, or 0."""
     match = _ISO.fullmatch(text.strip().upper())
     units = zip(match.groups(), "dhms", strict=True) if match else ()
-    return sum(int(count or 0) * _SECONDS[unit] for count, unit in units)
-
-
-_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_LENGTHS = ((3600, "h"), (60, "m"), (1, "s"))
+    return sum(int(count or 0) * SECONDS[unit] for count, unit in units)
 
 
 def gpu_count(value: Data) -> int | None:

@@ -8,12 +8,13 @@ from dataclasses import replace
 from trainwright.cluster import kueue_configuration as configuration
 from trainwright.cluster.client import Access, Cluster
 from trainwright.cluster.errors import ClusterError
+from trainwright.datatypes.durations import clock
 from trainwright.datatypes.environment import Environment, Kueue
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import inline
 from trainwright.rules.kueue import INTEGRATIONS, unmanaged
-from trainwright.rules.waiting import Patience, clock, patience
+from trainwright.rules.waiting import Patience, patience
 from trainwright.runs.workspace import Workspace
 from trainwright.setup.doctor.diagnosis import Diagnosis, Examined, ok, skipped, warning
 from trainwright.specs.upstream import numbers, table
