@@ -31,6 +31,7 @@ from trainwright.objects.pods.flags import Mention, parse_arguments
 from trainwright.objects.pods.image_reference import in_spec
 from trainwright.objects.pods.launchers import LAUNCHERS, SWITCH
 from trainwright.objects.pods.pod import Pod, Workload
+from trainwright.objects.pods.probes import patience
 from trainwright.specs import fields, layers
 from trainwright.specs.merge import merge, without_nulls
 
@@ -161,7 +162,7 @@ def _serving(pod: Pod) -> dict[str, Data]:
     container = pod.rest.get("container", {})
     probe = container.get("readinessProbe") or {}
     started = container.get("startupProbe") or {}
-    within = started.get("periodSeconds", 10) * started.get("failureThreshold", 3)
+    within = patience(started)
     ready = {
         "path": dig(probe, "httpGet", "path"),
         "command": dig(probe, "exec", "command"),
