@@ -32,6 +32,7 @@ from trainwright.plan.model import (
     Action,
     Cause,
     CrdVerdict,
+    Ending,
     EnvironmentPlan,
     JobChange,
     ObjectChange,
@@ -43,8 +44,8 @@ from trainwright.plan.model import (
     WiringChange,
 )
 from trainwright.plan.places import jobs_at, place_of
-from trainwright.plan.replacing import gpus_of
 from trainwright.plan.revision import Revision
+from trainwright.plan.training import Training, gpus_of
 from trainwright.render import derivation
 from trainwright.render.derivation import Derivation, Underived
 from trainwright.render.history import History
@@ -248,11 +249,15 @@ class Comparison(Owner):
             if was is not None and now is not None:
                 yield name, was, now
 
-    def _beginning(self, file: JobFile, action: Action, why: str, never: str) -> str:
-        """Return why and when a run begins; `never` says that its queue does not admit it."""
-        if action is Action.STARTED:
-            return "; ".join((self._starting(file, never or why), *self._renamed(file)))
-        return f"{why}; {never}" if never else why
+    def _beginning(self, change: JobChange) -> JobChange:
+        """Return a change with when the run begins that it begins, and what that waits for."""
+        if change.action not in _BEGINS:
+            return change
+        why, never = change.why, self._unadmitted(change) or self._waits_behind(change)
+        if change.action is Action.STARTED:
+            why = self._starting(change.file, never or why)
+            return replace(change, why="; ".join((why, *self._renamed(change.file))))
+        return replace(change, why=f"{why}; {never}") if never else change
 
     def _starting(self, file: JobFile, why: str) -> str:
         """Return when a new job starts, with the Kustomization that it waits for."""
@@ -261,15 +266,37 @@ class Comparison(Owner):
             return f"{waits}{why.removeprefix('at once')}" if waits else why
         return f"{why}; {waits}"
 
-    def _unadmitted(self, file: JobFile, run: PlannedRun | None) -> str:
+    def _unadmitted(self, change: JobChange) -> str:
         """Return that a queue never admits a run, which asks for more than its quota, and why;
         empty for any other run, and where the rule is waived, since a cohort lends.
         """
+        run, file = change.after, change.file
         if run is None or run.state != "active" or not run.queue:
             return ""
         findings = (it for it in self._findings_of(file.environment) if it.subject == str(file))
         short = next((it for it in findings if it.rule == declared_quota_exceeded.id), None)
         return f"never admitted: {short.message}" if short else ""
+
+    def _waits_behind(self, change: JobChange) -> str:
+        """Return that a new run waits for GPUs of its queue which the run that it replaces holds;
+        "" if the queue's quota has room for both, or the old run ends.
+        """
+        before, after = change.before, change.after
+        end, environment = self._ending(change), self._applying(change.file.environment)
+        if change.action is not Action.NEW_RUN or end is None or not end.waits:
+            return ""
+        assert before is not None
+        assert after is not None
+        quota = environment.queues.get(after.queue) if environment else None
+        if quota is None or before.queue != after.queue or after.state != "active":
+            return ""
+        short = before.demand.gpus.low + after.demand.gpus.low - quota
+        if short <= 0:
+            return ""
+        gpus = gpus_of(Range(short, short))
+        return (
+            f"{after.object} waits for {gpus} of queue {after.queue}, which {before.object} holds"
+        )
 
     def _waits_for(self, file: JobFile) -> str:
         """Return which Kustomization a job that starts waits for; empty if there is one, or none
@@ -377,6 +404,30 @@ class Comparison(Owner):
     @tracked()
     def _change(self, file: JobFile) -> JobChange:
         """Return what happens to a job."""
+        change = self._unless_lost(self._planned(file))
+        change = self._waiting(self._shared_object(self._beginning(change)))
+        action, otherwise = change.action, tuple(self._otherwise(change))
+        if otherwise:
+            fields = ", ".join(dict.fromkeys(cause.pointer.dotted for cause in otherwise))
+            change = replace(
+                change, why=f"{change.why}; not with what its sources have now of {fields}"
+            )
+        return replace(
+            change,
+            causes=change.causes or tuple(self._causes(change)),
+            left=change.before.demand if change.before and self._stays(change) else NOTHING,
+            unrendered=action not in _AS_RENDERED
+            and not self._is_rendered(file)
+            and self.before.folder(file.environment).is_there,
+            otherwise=otherwise,
+            ending=self._ending(change),
+            waivers=self._waived(file) if action not in _AS_RENDERED else (),
+        )
+
+    def _planned(self, file: JobFile) -> JobChange:
+        """Return the runs of a job on both sides, and what its sources, or its rendered files where
+        these changed, make of the one before.
+        """
         now = self._now(file)
         if self._is_rendered(file):
             before = self.before.at_hand(file, believed=True)
@@ -384,58 +435,56 @@ class Comparison(Owner):
         else:  # what rendering would make of it
             before = self._was(file)
             after = self.after.after(file, now, before) if now else None
-        errors = self._errors(file)
         environment = self._applying(file.environment)
-        if self._is_rendered(file) and _differ(before, after):
-            action, why = self._applied(file, before, after)
-        elif errors or (now is not None and not now.usable):
-            message = f"errors: {errors}" if errors else "its environment has errors"
-            action, why = Action.BROKEN, f"{message}; nothing is rendered"
-            if before and before.object:
-                why = f"{why}, and {before.object} stays as it is"
-            if before and after and before.files != after.files:
-                after = replace(after, object="", files={}, demand=NOTHING)
-        else:
-            action, why = actions.decide(before, after, environment)
-            action, why = self._again(file, before, after, (action, why))
-        action, why, after = self._unless_lost(file, before, after, (action, why))
-        if action in _BEGINS:
-            waits = self._unadmitted(file, after) or _waits_behind(
-                action, before, after, environment
-            )
-            why = self._beginning(file, action, why, waits)
-        action, why = self._shared_object(file, before, after, (action, why))
-        held = self._held(file) if action in (Action.UNCHANGED, Action.IN_PLACE) else ()
-        waiting = "; ".join(dict.fromkeys(self._untaken(file))) if held else ""
-        if held and action is Action.UNCHANGED:
+        applied = self._is_rendered(file) and _files(before) != _files(after)
+        if not applied and (self._errors(file) or (now is not None and not now.usable)):
+            return self._broken(file, before, after)
+        action, why = actions.decide(before, after, environment)
+        change = JobChange(file=file, action=action, why=why, before=before, after=after)
+        training = self._training(change) if applied and self.after.has(file) else None
+        if training and action in _ENDED and (after is None or after.state not in ENDED):
+            return replace(change, why=f"nothing of it is listed any more; {training.removed}")
+        return self._again(change)
+
+    def _broken(
+        self, file: JobFile, before: PlannedRun | None, after: PlannedRun | None
+    ) -> JobChange:
+        errors = self._errors(file)
+        why = f"errors: {errors}" if errors else "its environment has errors"
+        why = f"{why}; nothing is rendered"
+        if before and before.object:
+            why = f"{why}, and {before.object} stays as it is"
+        if before and after and before.files != after.files:
+            after = after.without_files()
+        return JobChange(file=file, action=Action.BROKEN, why=why, before=before, after=after)
+
+    def _waiting(self, change: JobChange) -> JobChange:
+        """Return a change with what waits for the next run of its job."""
+        held = self._held(change.file) if change.action in _CONTINUES else ()
+        if not held:
+            return change
+        waiting = "; ".join(dict.fromkeys(self._untaken(change.file)))
+        if change.action is Action.UNCHANGED:
             why = f"{waiting or 'the run stays as it is'}; `trainwright rerun` applies it"
-            action = Action.OUTDATED
-        elif waiting:
-            why = f"{why}; {waiting}"
-        otherwise = tuple(self._otherwise(file)) if action in _BEGINS else ()
-        if otherwise:
-            fields = ", ".join(dict.fromkeys(cause.pointer.dotted for cause in otherwise))
-            why = f"{why}; not with what its sources have now of {fields}"
-        unchanged = action is Action.UNCHANGED
-        goes_on = action is not Action.IN_PLACE and actions.goes_on(before, after, environment)
-        stays = _is_unrendered(action, after) or goes_on
-        return JobChange(
-            file=file,
-            action=action,
-            why=why,
-            before=before,
-            after=after,
-            causes=held
-            if action is Action.OUTDATED
-            else (() if unchanged else tuple(self._causes(file, action))),
-            left=before.demand if before and stays else NOTHING,
-            unrendered=action not in _AS_RENDERED
-            and not self._is_rendered(file)
-            and self.before.folder(file.environment).is_there,
-            otherwise=otherwise,
-            ending=actions.ending(action, before, environment),
-            waivers=self._waived(file) if action not in _AS_RENDERED else (),
-        )
+            return replace(change, action=Action.OUTDATED, why=why, causes=held)
+        return replace(change, why=f"{change.why}; {waiting}") if waiting else change
+
+    def _stays(self, change: JobChange) -> bool:
+        """Whether the run of the base goes on, although the merge leaves nothing of it in git."""
+        unrendered = change.after is None or not change.after.object
+        if change.action is Action.BROKEN and unrendered:
+            return True
+        goes_on = change.action is not Action.IN_PLACE and self._training(change)
+        return bool(goes_on and goes_on.goes_on(change.after))
+
+    def _training(self, change: JobChange) -> Training | None:
+        """Return the run of a job before the merge, or None if it has none."""
+        environment = self._applying(change.file.environment)
+        return Training(change.before, environment) if change.before else None
+
+    def _ending(self, change: JobChange) -> Ending | None:
+        training = self._training(change)
+        return actions.ending(change.action, training) if training else None
 
     def _is_ledger_lost(self, file: JobFile) -> bool:
         """Whether the ledger of a job that is there cannot be read: what has finished is unknown,
@@ -447,22 +496,17 @@ class Comparison(Owner):
         entries = self.after.ledger(environment)
         return bool(entries.findings) and not entries.runs
 
-    def _unless_lost(
-        self,
-        file: JobFile,
-        before: PlannedRun | None,
-        after: PlannedRun | None,
-        planned: actions.PlannedAction,
-    ) -> tuple[Action, str, PlannedRun | None]:
-        """Return the planned action and the run after it, unless a lost ledger has decided them."""
-        if planned[0] not in _OF_LOST or not self._is_ledger_lost(file):
-            return *planned, after
-        gone = after and replace(after, object="", files={}, demand=NOTHING)
+    def _unless_lost(self, change: JobChange) -> JobChange:
+        """Return the change, unless a lost ledger has decided it."""
+        file, before = change.file, change.before
+        if change.action not in _OF_LOST or not self._is_ledger_lost(file):
+            return change
+        change = replace(change, after=change.after and change.after.without_files())
         if before is None or not before.object:
-            return Action.UNCHANGED, "", gone
+            return replace(change, action=Action.UNCHANGED, why="")
         path = ledger_path(file.environment)
         why = f"{path} has errors; nothing is rendered, and {before.object} stays as it is"
-        return Action.BROKEN, why, gone
+        return replace(change, action=Action.BROKEN, why=why)
 
     @tracked(same=eq)
     def _newly_waived(self, file: JobFile) -> int:
@@ -477,29 +521,24 @@ class Comparison(Owner):
         findings = JobFindings(file.name, now.findings, now.waivers)
         return waived(environment, findings, self._options.today)
 
-    def _shared_object(
-        self,
-        file: JobFile,
-        before: PlannedRun | None,
-        after: PlannedRun | None,
-        planned: actions.PlannedAction,
-    ) -> actions.PlannedAction:
-        """Return the planned action, adjusted to an object that another job has, too: before the
-        merge where the job starts with it, or after it where the job loses it.
+    def _shared_object(self, change: JobChange) -> JobChange:
+        """Return the change, adjusted to an object that another job has, too: before the merge
+        where the job starts with it, or after it where the job loses it.
         """
-        action, why = planned
-        others = tuple(self._from_another(file)) if action in _MAKES else ()
-        if action is Action.STARTED:
-            why = "; ".join((why, *others))
+        others = tuple(self._from_another(change.file)) if change.action in _MAKES else ()
+        if change.action is Action.STARTED:
+            change = replace(change, why="; ".join((change.why, *others)))
         elif others:  # an adopted object that git has already
-            action, why = Action.IN_PLACE, "; ".join(others)
-        keeper = self._keeper(file) if action in _LEAVES else None
-        if keeper is None or before is None:
-            return action, why
-        if actions.is_kept(before, after, self._applying(file.environment)):
-            return Action.IN_PLACE, f"{before.object} goes on as the run of {keeper}"
+            change = replace(change, action=Action.IN_PLACE, why="; ".join(others))
+        keeper = self._keeper(change.file) if change.action in _LEAVES else None
+        training = self._training(change)
+        if keeper is None or training is None:
+            return change
+        if training.is_kept(change.after):
+            why = f"{training.run.object} goes on as the run of {keeper}"
+            return replace(change, action=Action.IN_PLACE, why=why)
         again = "which makes it again: it then trains from the start"
-        return action, f"{why}; it is the run of {keeper}, too, {again}"
+        return replace(change, why=f"{change.why}; it is the run of {keeper}, too, {again}")
 
     def _keeper(self, file: JobFile) -> JobFile | None:
         """Return another job that has the object of a job after the merge, or None if none has."""
@@ -519,8 +558,8 @@ class Comparison(Owner):
         """Yield that a new job has the content of a removed one, and whether that trains on."""
         spec = None if self.before.has(file) else self.after.job(file).loaded.spec
         if spec and (gone := self._removed(file.environment).get(_content(spec))):
-            run = self._was(gone)
-            on = actions.goes_on(run, None, self._environment_of(file.environment))
+            run, environment = self._was(gone), self._environment_of(file.environment)
+            on = run and Training(run, environment).goes_on(None)
             beside = f", and {run.object} keeps training beside it" if run and on else ""
             yield f"same content as {gone}: a rename begins another run{beside}"
 
@@ -556,19 +595,6 @@ class Comparison(Owner):
         torn = self.after.folder(file.environment).is_unreadable(file.name)
         return not torn and (file in self._rendered_files() or file in self._relisted())
 
-    def _applied(
-        self, file: JobFile, before: PlannedRun | None, after: PlannedRun | None
-    ) -> actions.PlannedAction:
-        """Return what happens to a job, judged by its run's rendered files on both sides."""
-        environment = self._applying(file.environment)
-        planned = actions.decide(before, after, environment)
-        gone = before and before.object and not (after and after.object)
-        if gone and self.after.has(file) and (after is None or after.state not in ENDED):
-            assert before is not None
-            gone_by = actions.removed(before, environment)
-            return planned[0], f"nothing of it is listed any more; {gone_by}"
-        return self._again(file, before, after, planned)
-
     @property
     def underived(self) -> tuple[Underived, ...]:
         """Selected files in rendered folders, or missing there, that follow from no source."""
@@ -597,44 +623,35 @@ class Comparison(Owner):
     def _forged(self) -> frozenset[JobFile]:
         return frozenset(JobFile(it.environment, it.job) for it in self.underived if it.job)
 
-    def _again(
-        self,
-        file: JobFile,
-        before: PlannedRun | None,
-        after: PlannedRun | None,
-        planned: actions.PlannedAction,
-    ) -> actions.PlannedAction:
-        """Return the planned action, adjusted to an earlier run of the same spec, if any."""
-        action, why = planned
+    def _again(self, change: JobChange) -> JobChange:
+        """Return the change, adjusted to an earlier run of the same spec, if any."""
+        file, after, why = change.file, change.after, change.why
         if after is not None and after.object in self._back_of(file):
-            return action, f"{why}; {self._met(file, after)}"
-        if action is Action.NEW_RUN and self._stayed(file):
+            return replace(change, why=f"{why}; {self._met(file, after)}")
+        if change.action is Action.NEW_RUN and self._stayed(file):
             folder = f"{self.before.folder(file.environment).path}/{file.name}"
             command = f"git checkout {self._earlier.commit[:12]} -- {folder}"
-            return (
-                action,
-                f"{why}; its file requests no other run than before: keep it by `{command}`",
-            )
+            keep = f"its file requests no other run than before: keep it by `{command}`"
+            return replace(change, why=f"{why}; {keep}")
         decision = self._decided(self.after, file)
         was = self.before.job(file).record if self.before.has(file) else None
         if decision is None or was is None or decision.state != "finished":
-            return planned
+            return change
         if finished_as(was, file.name, self.after.ledger(file.environment)) == decision.name:
-            return planned
+            return change
         again = (
             f"{decision.name} has finished with the same spec, by the ledger, and nothing trains: "
             "`trainwright rerun` begins another run"
         )
-        if before is None or not before.object:
-            return Action.RETIRED, again
-        environment = self._environment_of(file.environment)
-        return Action.RETIRED, f"{again}; {actions.removed(before, environment)}"
+        training = self._training(change)
+        if training and training.run.object:
+            again = f"{again}; {training.removed}"
+        return replace(change, action=Action.RETIRED, why=again)
 
     def _met(self, file: JobFile, after: PlannedRun) -> str:
         """Return, in words, what happens to a run whose object may still be in the cluster."""
         there = replace(after, files=self._earlier.texts(file, after.object) or after.files)
-        environment = self._environment_of(file.environment)
-        action, why = actions.decide(there, after, environment)
+        action, why = actions.decide(there, after, self._applying(file.environment))
         again = "`trainwright rerun` begins another run"
         if action is Action.UNCHANGED:
             return (
@@ -700,10 +717,11 @@ class Comparison(Owner):
             if (held.path, repr(held.after)) not in held_before and held.path not in OF_WIRING
         )
 
-    def _otherwise(self, file: JobFile) -> Iterator[Cause]:
+    def _otherwise(self, change: JobChange) -> Iterator[Cause]:
         """Yield the values in which a run that begins differs from its sources after the merge."""
-        begins = self._is_rendered(file) and not any(self._from_another(file))
-        new = self._settled(file) if begins else None
+        file = change.file
+        begins = change.action in _BEGINS and self._is_rendered(file)
+        new = self._settled(file) if begins and not any(self._from_another(file)) else None
         for held in new.held if new else ():
             yield Cause(held.path, held.before, held.after, held.place)
 
@@ -723,7 +741,11 @@ class Comparison(Owner):
     def _decided(side: Revision, file: JobFile) -> Decision | None:
         return side.job(file).decision if side.has(file) else None
 
-    def _causes(self, file: JobFile, action: Action) -> Iterator[Cause]:
+    def _causes(self, change: JobChange) -> Iterator[Cause]:
+        """Yield why a job changes: values of its specs, or else what is known of it."""
+        file, action = change.file, change.action
+        if action is Action.UNCHANGED:
+            return
         if action is Action.ADOPTED:
             yield Cause(Pointer(), None, None, Location(adopted.path(file)), "the adopted object")
             return
@@ -742,7 +764,7 @@ class Comparison(Owner):
         reasons = [*self._edits(file, was, now), *self._of_ledgers(file)]
         if was.record is not None and (action in _BEGINS or not reasons):
             # What earlier edits of shared files have left for the next run, which this one is.
-            left = {cause.pointer for cause in (*reasons, *self._otherwise(file))}
+            left = {cause.pointer for cause in (*reasons, *self._otherwise(change))}
             waited = causes.of_record(was.record, now.loaded.spec)
             reasons += [cause for cause in waited if cause.pointer not in left]
         yield from reasons or (self._unspecified(file),)
@@ -1015,42 +1037,17 @@ def _content(spec: Layered) -> str:
     return digest_of_data({key: value for key, value in spec.data.items() if key != "name"})
 
 
-def _differ(before: PlannedRun | None, after: PlannedRun | None) -> bool:
-    return (before.files if before else {}) != (after.files if after else {})
+def _files(run: PlannedRun | None) -> Mapping[str, str]:
+    return run.files if run else {}
 
 
 _MAKES = frozenset({Action.STARTED, Action.ADOPTED})
 _LEAVES = frozenset({Action.LEFT, Action.DELETED, Action.CANCELLED})
+_ENDED = _LEAVES | {Action.RETIRED}
 _OF_LOST = frozenset({Action.BROKEN, Action.DELETED, Action.LEFT})
 _BEGINS = frozenset({Action.STARTED, Action.NEW_RUN})
+_CONTINUES = frozenset({Action.UNCHANGED, Action.IN_PLACE})
 # Actions that need no newly rendered files.
 _AS_RENDERED = frozenset({Action.UNCHANGED, Action.OUTDATED, Action.BROKEN})
 # How the API server answers the edit of an existing object.
 _API_ANSWERS = {Action.REJECTED: "refused by the API", Action.IGNORED: "ignored"}
-
-
-def _waits_behind(
-    action: Action,
-    before: PlannedRun | None,
-    after: PlannedRun | None,
-    environment: Environment | None,
-) -> str:
-    """Return that a new run waits for GPUs of its queue which the run that it replaces holds; "" if
-    the queue's quota has room for both, or the old run ends.
-    """
-    end = actions.ending(action, before, environment)
-    if action is not Action.NEW_RUN or end is None or not end.waits or not (before and after):
-        return ""
-    quota = environment.queues.get(after.queue) if environment else None
-    if quota is None or before.queue != after.queue or after.state != "active":
-        return ""
-    short = before.demand.gpus.low + after.demand.gpus.low - quota
-    if short <= 0:
-        return ""
-    gpus = gpus_of(Range(short, short))
-    return f"{after.object} waits for {gpus} of queue {after.queue}, which {before.object} holds"
-
-
-def _is_unrendered(action: Action, after: PlannedRun | None) -> bool:
-    """Whether errors keep a job from being rendered, so that its run stays as it is."""
-    return action is Action.BROKEN and (after is None or not after.object)

@@ -17,8 +17,8 @@ from trainwright.kinds import TARGETS
 from trainwright.manifests import crd_edits, crds
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.crd_edits import Refusal
-from trainwright.plan import actions
 from trainwright.plan.model import Action, Cause, CrdVerdict, JobChange
+from trainwright.plan.training import Training
 
 _DURATIONS = ("/maxDuration", "/gracePeriod")  # which are seconds in objects
 
@@ -60,8 +60,8 @@ def _kept(change: JobChange) -> Iterator[tuple[Manifest, Manifest]]:
     broken = change.action is Action.BROKEN
     if broken or not before or not after or TARGETS[after.target].envelope:
         return
-    new = actions.manifests(after)
-    for identity, was in actions.manifests(before).items():
+    new = Training(after).manifests
+    for identity, was in Training(before).manifests.items():
         now = new.get(identity)
         if now is not None and now.body != was.body:
             yield was, now

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Literal
 
 from trainwright.datatypes.data import Data
@@ -79,6 +79,10 @@ class PlannedRun:
     demand: Demand = NOTHING
     believed: bool = True
     adopted: bool = False
+
+    def without_files(self) -> PlannedRun:
+        """Return the run of a job of which nothing is rendered."""
+        return replace(self, object="", files={}, demand=NOTHING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from operator import is_
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
 from trainwright.files.memo import Cell, tracked
-from trainwright.kinds import DEFAULT, NAMED, TARGETS
-from trainwright.plan import actions
+from trainwright.kinds import DEFAULT, NAMED
 from trainwright.plan.model import PlannedRun
+from trainwright.plan.training import Training
 from trainwright.render import batch
 from trainwright.render.job import Rendered
 from trainwright.runs.decision import Step
@@ -189,8 +189,7 @@ def _named_by_its_files(run: PlannedRun) -> PlannedRun:
     """
     if run.believed and any(run.object in text for text in run.files.values()):
         return run
-    makes = TARGETS[run.target].makes
-    names = [manifest.name for manifest in actions.manifests(run).values() if makes(manifest)]
+    names = [manifest.name for manifest in Training(run).trained]
     return replace(run, object=names[0]) if names and run.object not in names else run
 
 

@@ -13,8 +13,8 @@ from trainwright.datatypes.manifest import Manifest
 from trainwright.findings.credentials import redact
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import Target
-from trainwright.plan import actions
 from trainwright.plan.model import PlannedRun
+from trainwright.plan.training import documents
 from trainwright.reports.comment import by_turns
 from trainwright.runs.record import VALUES_FILE
 
@@ -50,13 +50,13 @@ def running(run: PlannedRun | None) -> Running:
     """Return what a run starts according to its files."""
     if run is None or not run.files:
         return NOTHING
-    documents = [
-        document
+    bodies = [
+        body
         for name, text in sorted(run.files.items())
         if name != VALUES_FILE
-        for document in actions.documents(run, name, text)
+        for body in documents(run, name, text)
     ]
-    pods = [pod for document in documents for pod in _pods(document)]
+    pods = [pod for body in bodies for pod in _pods(body)]
     containers = [
         container for key in _CONTAINERS for pod in pods for container in mappings(pod.get(key))
     ]
@@ -81,7 +81,7 @@ def running(run: PlannedRun | None) -> Running:
             for volume in mappings(pod.get("volumes"))
             if "hostPath" in volume
         ),
-        objects=_once(_beside(documents, TARGETS[run.target])),
+        objects=_once(_beside(bodies, TARGETS[run.target])),
     )
 
 
