@@ -167,8 +167,7 @@ class Repository:
         TrainwrightError if git lacks a commit, or if the two have no common ancestor.
         """
         from trainwright.gitops.wiring.writing import compared
-        from trainwright.plan import session
-        from trainwright.plan.comparison import PlanOptions
+        from trainwright.plan.comparison import Comparison, PlanOptions
 
         options = PlanOptions(
             against=against,
@@ -179,7 +178,7 @@ class Repository:
             wired=compared,
             edits={_of_spec(path): _bytes(text) for path, text in (edits or {}).items()},
         )
-        return session.plan(self.root, selections, options)
+        return Comparison(self.root, selections, options).plan()
 
     def explain(self, job: str, path: str = "") -> tuple[Explanation, ...]:
         """The effective values of a job at or below a dotted path, each with who set it."""

@@ -84,8 +84,8 @@ def plan(  # noqa: PLR0913 - an option each
 
     Exits with 1 when the API server would refuse a change or a job cannot be rendered.
     """
-    from trainwright.plan import session
-    from trainwright.plan.comparison import PlanOptions
+    from trainwright.plan.comparison import Comparison, PlanOptions
+    from trainwright.plan.session import PlanSession
     from trainwright.reports.style import Style, written
 
     with errors():
@@ -106,12 +106,12 @@ def plan(  # noqa: PLR0913 - an option each
         options = PlanOptions(
             against=against, head=head, today=today(), helm=helm, crds=crds, wired=_wired
         )
-        watched = session.PlanSession(context.root, selections, options)
+        watched = PlanSession(context.root, selections, options)
 
         def planned(edits: Collection[str] | None = None) -> tuple[str, bool]:
             with context.progress("planning", output):
                 if edits is None:
-                    review = session.plan(context.root, selections, options)
+                    review = Comparison(context.root, selections, options).plan()
                 else:
                     review = watched.plan(edits, today())
             if page is not None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import field, replace
 from operator import attrgetter, eq, is_
 from pathlib import Path
 
-from trainwright.datatypes.data import Data, mapping
+from trainwright.datatypes.data import mapping
 from trainwright.datatypes.environment import Environment, Waiver
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
@@ -22,7 +22,11 @@ from trainwright.datatypes.layout import (
 )
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.same import digest_of_data
+from trainwright.files import git, lineage
+from trainwright.files.git import Differing
 from trainwright.files.memo import Cell, Owner, cell_of, tracked
+from trainwright.files.tracked import Tracked
+from trainwright.files.tree import Edited, Folder, Tree
 from trainwright.findings.credentials import redact
 from trainwright.findings.diagnostics import HELD, UNRECORDED
 from trainwright.objects.departure import applied_by_job
@@ -38,12 +42,12 @@ from trainwright.plan.model import (
     ObjectChange,
     Plan,
     PlannedRun,
-    PolicyChange,
     SettingChange,
     SharedFileImpact,
     WiringChange,
 )
 from trainwright.plan.places import jobs_at, place_of
+from trainwright.plan.policies import Setting
 from trainwright.plan.revision import Revision
 from trainwright.plan.training import Training, gpus_of
 from trainwright.render import derivation
@@ -84,17 +88,6 @@ class PlanOptions:
     edits: Mapping[str, bytes] = field(default_factory=dict)  # of the working tree, not made yet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revisions:
-    """The commits of a merge: the merge base, the head (empty for what is on disk), and how many
-    commits the other branch has had since the base.
-    """
-
-    base: str
-    head: str
-    behind: int
-
-
 @dataclass(frozen=True, slots=True)
 class _Selected:
     """The selected environments, those of them with all their jobs selected, and the jobs."""
@@ -113,31 +106,40 @@ def _are_same(first: tuple[object, ...], second: tuple[object, ...]) -> bool:
 
 
 class Comparison(Owner):
-    """Two sides of a merge; `proof` knows the files in which they differ.
+    """The merge of a commit, or of the working tree, into another commit, job by job.
 
-    The base never changes. What is computed from the other side is tracked (see `memo`).
+    The base is the newest commit that both share, so that what others merged meanwhile does not
+    appear to be undone. It never changes; what is computed from the other side is tracked (see
+    `memo`).
     """
 
-    def __init__(
-        self,
-        *,
-        before: Revision,
-        after: Revision,
-        patterns: tuple[str, ...],
-        options: PlanOptions,
-        earlier: Earlier,
-        history: History,
-        proof: Derivation,
-    ):
-        super().__init__(after.memo)
-        self.before, self.after = before, after
-        self._earlier = earlier
-        self._history = history
-        self._options = options
-        self._patterns = patterns
+    def __init__(self, root: Path, patterns: tuple[str, ...], options: PlanOptions):
+        self._patterns, self._options = patterns, options
+        self._repository, inside = repository, _ = git.find(root)
+        self._names = (options.against, options.head or "HEAD")
+        self._commits = repository.commits(self._names)
+        self._base = base = repository.merge_base(*self._names)
+        self._head = head = repository.commit(options.head) if options.head else ""
+        self._behind = int(
+            repository.line("rev-list", "--count", f"{base}..{options.against}", "--")
+        )
+        self._differing = Differing(repository, base, inside, head or None)
+        changed = self._differs()
+        self.before = Revision(Tracked(repository.tree(base, inside, later=RENDERED)))
+        below: Tree = repository.tree(head, inside, later=RENDERED) if head else Folder(root)
+        below = Edited(below, options.edits) if options.edits else below
+        self.after = Revision(Tracked(below), earlier=self.before)
+        super().__init__(self.after.memo)
+        branch = lineage.find(root, base, options.head or "HEAD")
+        assert branch is not None  # since it has a base
+        proof = Derivation(
+            root, branch, self.after, options.helm, on_disk=not head, changed=changed
+        )
+        self._earlier = Earlier(repository, base, inside)
+        self._history = History(root, tip=head or "HEAD")
         self._was_rendered: dict[JobFile, Rendered] = {}
         self._batch: dict[JobFile, Rendered] = {}  # new renderings of the head, until taken
-        self._changed = Cell(self.memo, frozenset[str], eq, proof.changed)
+        self._changed = Cell(self.memo, frozenset[str], eq, changed)
         self._proof = Cell(self.memo, lambda: proof)
 
     @property
@@ -145,15 +147,27 @@ class Comparison(Owner):
         """The files in which the sides differ."""
         return self._changed.get()
 
-    def edit(self, edits: Collection[str], changed: frozenset[str]) -> None:
-        """Go on once some files of the tree after the merge were edited."""
+    def _differs(self, edits: Collection[str] = ()) -> frozenset[str]:
+        """Return the files that are not as in the base, once these were edited."""
+        return self._differing.paths(edits) | self._options.edits.keys()
+
+    def is_current(self) -> bool:
+        """Whether both revisions still are the commits that they were."""
+        now = self._repository.commits(self._names)
+        return self._commits == now and now.keys() == {*self._names}
+
+    def edit(self, edits: Set[str]) -> None:
+        """Go on once some files on disk were edited, keeping whatever that does not affect."""
+        changed = self._differs(edits)
+        # What git ignores may have changed without an edit to the files that are ignored now.
+        edits = edits | (changed ^ self.changed)
         self.after.edit(edits)
         self._changed.put(changed)
         if any(map(derivation.may_decide, edits)):
             self._proof.put(self._proof.get().edited(self.after, changed))
 
-    def plan(self, revisions: Revisions) -> Plan:
-        """Return the plan of the merge, with these commits as its base and head."""
+    def plan(self) -> Plan:
+        """Return the plan of the merge."""
         self._render()
         findings = tuple(map(redacted, self.findings))
         underived = tuple(redacted(derivation.finding(it)) for it in self.underived)
@@ -168,16 +182,16 @@ class Comparison(Owner):
         }
         places |= {cause.place for file in blast for cause in file.causes}
         return Plan(
-            base=revisions.base,
-            head=revisions.head,
-            behind=revisions.behind,
+            base=self._base,
+            head=self._head,
+            behind=self._behind,
             environments=environments,
             blast=blast,
             findings=findings,
             underived=underived,
             wiring=self._wiring(),
-            policies=self._policies(),
-            amounts=self._amounts(),
+            policies=self._settings(policies.limits),
+            amounts=self._settings(policies.amounts),
             waived=sum(map(self._newly_waived, self._files())),
             sources={
                 path: self.after.reader.lines(path)
@@ -206,41 +220,25 @@ class Comparison(Owner):
             stale=tuple(it for it in files.stale if is_wiring_of(it, names)),
             foreign=tuple(it for it in manifests if it not in known),
             changed=tuple(it for it in there if it in files.current and is_wiring_of(it, names)),
-            settings=tuple(it for side in self._sides() for it in self._settings(*side)),
+            settings=self._settings(policies.wiring),
         )
 
-    def _settings(self, name: str, was: Environment, now: Environment) -> Iterator[SettingChange]:
-        """Yield each setting of an environment that its wiring applies to the runs there are."""
-        before, after = was.gitops, now.gitops
-        values = (
-            ("engine", before.engine, after.engine),
-            ("prune", before.prune, after.prune),
+    def _settings(
+        self, of: Callable[[Environment, Environment], Iterable[Setting]]
+    ) -> tuple[SettingChange, ...]:
+        """Return the settings that differ of the selected environments."""
+        return tuple(
+            SettingChange(name, self._setting(name, setting), setting.loosens)
+            for name, was, now in self._sides()
+            for setting in of(was, now)
+            if setting.before != setting.after
         )
-        for key, old, new in values:
-            if old != new and not (key == "prune" and after.engine == "none"):
-                yield SettingChange(name, self._setting(name, Pointer.of("gitops", key), old, new))
 
-    def _setting(self, name: str, pointer: Pointer, old: Data, new: Data) -> Cause:
-        """Return a changed setting of an environment, and the line that sets it."""
+    def _setting(self, name: str, setting: Setting) -> Cause:
+        """Return a changed setting of an environment, with the line that sets it."""
         document = self.after.loaded(name).document
-        place = document.place(pointer) if document else Location(environment_path(name))
-        return Cause(pointer, old, new, place)
-
-    def _policies(self) -> tuple[PolicyChange, ...]:
-        """Return what limits the jobs of the selected environments otherwise than before."""
-        return tuple(
-            PolicyChange(name, self._setting(name, it.pointer, it.before, it.after), it.loosens)
-            for name, was, now in self._sides()
-            for it in policies.differing(was, now)
-        )
-
-    def _amounts(self) -> tuple[SettingChange, ...]:
-        """Return the capacities and prices by which the selected environments count otherwise."""
-        return tuple(
-            SettingChange(name, self._setting(name, it.pointer, it.before, it.after))
-            for name, was, now in self._sides()
-            for it in policies.amounts(was, now)
-        )
+        place = document.place(setting.pointer) if document else Location(environment_path(name))
+        return Cause(setting.pointer, setting.before, setting.after, place)
 
     def _sides(self) -> Iterator[tuple[str, Environment, Environment]]:
         """Yield the selected environments that are sound on both sides."""

@@ -14,7 +14,6 @@ from trainwright.plan.model import (
     ObjectChange,
     Plan,
     PlannedRun,
-    PolicyChange,
     SettingChange,
     SharedFileImpact,
     WiringChange,
@@ -43,7 +42,9 @@ def render(review: Plan, style: Style) -> str:
             "environments": [_environment(item) for item in review.environments],
             "objects": [_object(change) for change in review.objects],
             "wiring": _wiring(review.wiring),
-            "policies": [_policy(change) for change in review.policies],
+            "policies": [
+                {**_setting(change), "loosens": change.loosens} for change in review.policies
+            ],
             "amounts": [_setting(change) for change in review.amounts],
             "sharedFiles": [_shared_file(item) for item in review.blast],
             "findings": [finding_data(finding) for finding in review.findings],
@@ -75,16 +76,8 @@ def _wiring(change: WiringChange) -> Data:
     }
 
 
-def _setting(change: SettingChange) -> Data:
+def _setting(change: SettingChange) -> dict[str, Data]:
     return {"environment": change.environment, "cause": _cause(change.cause)}
-
-
-def _policy(change: PolicyChange) -> Data:
-    return {
-        "environment": change.environment,
-        "cause": _cause(change.cause),
-        "loosens": change.loosens,
-    }
 
 
 def _waiver(waiver: Waiver) -> Data:

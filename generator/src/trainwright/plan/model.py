@@ -213,12 +213,13 @@ class SharedFileImpact:
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
-    """A changed setting of an environment that reaches no run: one that its wiring applies, or by
-    which a plan counts.
+    """A changed setting of an environment that reaches no run: one that limits what its jobs may
+    do or use, that its wiring applies, or by which a plan counts.
     """
 
     environment: str
     cause: Cause
+    loosens: bool = False  # whether jobs may do more than before
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,15 +234,6 @@ class WiringChange:
     foreign: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     settings: tuple[SettingChange, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyChange:
-    """A changed setting of an environment that limits what its jobs may do or use."""
-
-    environment: str
-    cause: Cause
-    loosens: bool  # whether jobs may do more than before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +253,7 @@ class Plan:
     sources: Mapping[str, tuple[str, ...]] = field(repr=False)
     underived: tuple[Finding, ...] = ()
     wiring: WiringChange = WiringChange()
-    policies: tuple[PolicyChange, ...] = ()
+    policies: tuple[SettingChange, ...] = ()  # what limits jobs
     amounts: tuple[SettingChange, ...] = ()  # capacities, prices and currencies
     waived: int = 0  # waivers that specs of jobs have and did not have before
 

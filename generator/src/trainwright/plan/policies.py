@@ -13,85 +13,72 @@ from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.pointer import Pointer
 
 
-class Amount(NamedTuple):
-    """A capacity, a price or a currency, before and after a merge; None is unset."""
+class Setting(NamedTuple):
+    """A setting of an environment before and after a merge, if it differs; None is unset."""
 
     pointer: Pointer
     before: Data
     after: Data
+    loosens: bool = False  # whether jobs may do more than before
 
 
-def amounts(before: Environment, after: Environment) -> Iterator[Amount]:
-    """Yield what the sums of an environment are counted by, where it differs."""
+def amounts(before: Environment, after: Environment) -> Iterator[Setting]:
+    """Yield the capacities, prices and the currency by which sums are counted."""
     for name in sorted(before.pools.keys() & after.pools.keys()):
-        old, new = before.pools[name], after.pools[name]
-        values = (
-            ("capacity", old.capacity, new.capacity),
-            ("pricePerGpuHour", old.price_per_gpu_hour, new.price_per_gpu_hour),
-        )
-        for key, was, now in values:
-            if was != now:
-                yield Amount(Pointer.of("pools", name, key), was, now)
-    if before.currency != after.currency:
-        yield Amount(Pointer.of("currency"), before.currency, after.currency)
+        old, new, pool = before.pools[name], after.pools[name], Pointer.of("pools", name)
+        yield Setting(pool / "capacity", old.capacity, new.capacity)
+        yield Setting(pool / "pricePerGpuHour", old.price_per_gpu_hour, new.price_per_gpu_hour)
+    yield Setting(Pointer("/currency"), before.currency, after.currency)
 
 
-class Policy(NamedTuple):
-    """A setting that limits what jobs may do, before and after a merge; None is unset."""
+def wiring(before: Environment, after: Environment) -> Iterator[Setting]:
+    """Yield the settings that the wiring of an environment applies to the runs there are."""
+    old, new = before.gitops, after.gitops
+    yield Setting(Pointer("/gitops/engine"), old.engine, new.engine)
+    if new.engine != "none":
+        yield Setting(Pointer("/gitops/prune"), old.prune, new.prune)
 
-    pointer: Pointer
-    before: Data
-    after: Data
-    loosens: bool  # whether jobs may do more than before
 
-
-def differing(before: Environment, after: Environment) -> Iterator[Policy]:
-    """Yield the settings that limit jobs and differ, as they are written."""
-    yield from _pod_security(before, after)
+def limits(before: Environment, after: Environment) -> Iterator[Setting]:
+    """Yield the settings that limit what jobs may do, as they are written."""
+    old, new = before.pod_security, after.pod_security
+    loosens = _STRICTEST_FIRST.index(new) > _STRICTEST_FIRST.index(old)
+    yield Setting(Pointer("/podSecurity"), old, new, loosens)
     yield from _images(before, after)
     yield from _allowed(before, after)
     yield from _severities(before, after)
     yield from _waivers(before.waivers, after.waivers)
-    yield from _limits(before, after)
+    yield from _counted(before, after)
 
 
 _STRICTEST_FIRST = ("restricted", "baseline", "privileged")  # Pod Security Standards
 
 
-def _pod_security(before: Environment, after: Environment) -> Iterator[Policy]:
-    old, new = before.pod_security, after.pod_security
-    if old != new:
-        loosens = _STRICTEST_FIRST.index(new) > _STRICTEST_FIRST.index(old)
-        yield Policy(Pointer.of("podSecurity"), old, new, loosens)
-
-
-def _images(before: Environment, after: Environment) -> Iterator[Policy]:
-    if before.require_digest != after.require_digest:
-        pointer = Pointer.of("images", "requireDigest")
-        yield Policy(pointer, before.require_digest, after.require_digest, before.require_digest)
+def _images(before: Environment, after: Environment) -> Iterator[Setting]:
+    digests = before.require_digest, after.require_digest
+    yield Setting(Pointer("/images/requireDigest"), *digests, before.require_digest)
     old, new = before.registries, after.registries
     if set(old) != set(new):
         loosens = bool(old) and (not new or not all(_within(one, old) for one in new))
-        yield Policy(Pointer.of("images", "registries"), [*old] or None, [*new] or None, loosens)
+        yield Setting(Pointer("/images/registries"), [*old] or None, [*new] or None, loosens)
 
 
 def _within(prefix: str, allowed: Sequence[str]) -> bool:
     return any(prefix.startswith(one) for one in allowed)
 
 
-def _allowed(before: Environment, after: Environment) -> Iterator[Policy]:
+def _allowed(before: Environment, after: Environment) -> Iterator[Setting]:
     old, new = before.allow, after.allow
     if set(old) != set(new):
-        yield Policy(Pointer.of("allow"), [*old] or None, [*new] or None, not set(new) <= set(old))
+        yield Setting(Pointer("/allow"), [*old] or None, [*new] or None, not set(new) <= set(old))
 
 
-def _severities(before: Environment, after: Environment) -> Iterator[Policy]:
+def _severities(before: Environment, after: Environment) -> Iterator[Setting]:
     rules = {*before.severities, *after.severities}
     for rule in sorted(rules):
         old, new = _severity(before, rule), _severity(after, rule)
-        if old != new:
-            loosens = _weight(new, rule) < _weight(old, rule)
-            yield Policy(Pointer.of("severities", rule), old, new, loosens)
+        loosens = old != new and _weight(new, rule) < _weight(old, rule)
+        yield Setting(Pointer.of("severities", rule), old, new, loosens)
 
 
 def _severity(environment: Environment, rule: str) -> str | None:
@@ -112,7 +99,7 @@ def _weight(severity: str | None, rule: str) -> int:
 _LIGHTEST_FIRST = (Severity.OFF, Severity.NOTE, Severity.WARNING, Severity.ERROR, "required")
 
 
-def _waivers(before: Iterable[Waiver], after: Sequence[Waiver]) -> Iterator[Policy]:
+def _waivers(before: Iterable[Waiver], after: Sequence[Waiver]) -> Iterator[Setting]:
     """Yield waivers that are new, gone or last until another day, whatever their reason."""
     was = {(waiver.rule, waiver.job): waiver.until for waiver in before}
     now = {(waiver.rule, waiver.job): waiver.until for waiver in after}
@@ -121,25 +108,26 @@ def _waivers(before: Iterable[Waiver], after: Sequence[Waiver]) -> Iterator[Poli
         if was.get(key) != waiver.until:
             old = _waiver(*key, was[key]) if key in was else None
             pointer = Pointer.of("waivers", place)
-            yield Policy(pointer, old, _waiver(*key, waiver.until), waiver.until > was.get(key, ""))
+            yield Setting(
+                pointer, old, _waiver(*key, waiver.until), waiver.until > was.get(key, "")
+            )
     for key in sorted(was.keys() - now.keys()):
-        yield Policy(Pointer.of("waivers"), _waiver(*key, was[key]), None, False)
+        yield Setting(Pointer("/waivers"), _waiver(*key, was[key]), None, False)
 
 
 def _waiver(rule: str, job: str, until: str) -> str:
     return f"{rule} for {'all jobs' if job == '*' else job} until {until}"
 
 
-def _limits(before: Environment, after: Environment) -> Iterator[Policy]:
+def _counted(before: Environment, after: Environment) -> Iterator[Setting]:
     """Yield the amounts that a plan counts against: who raises one is asked for nothing else."""
-    limits: list[tuple[Pointer, float | None, float | None]] = [
-        (Pointer.of("budget", "gpuHours"), before.budget.gpu_hours, after.budget.gpu_hours),
-        (Pointer.of("budget", "cost"), before.budget.cost, after.budget.cost),
+    counted: list[tuple[Pointer, float | None, float | None]] = [
+        (Pointer("/budget/gpuHours"), before.budget.gpu_hours, after.budget.gpu_hours),
+        (Pointer("/budget/cost"), before.budget.cost, after.budget.cost),
     ]
-    limits += [
+    counted += [
         (Pointer.of("queues", queue, "quota"), before.queues[queue], after.queues[queue])
         for queue in sorted(before.queues.keys() & after.queues.keys())
     ]
-    for pointer, old, new in limits:
-        if old != new:
-            yield Policy(pointer, old, new, old is not None and (new is None or new > old))
+    for pointer, old, new in counted:
+        yield Setting(pointer, old, new, old is not None and (new is None or new > old))
