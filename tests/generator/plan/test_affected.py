@@ -142,7 +142,7 @@ def test_the_job_of_a_run_is_the_one_that_its_specs_say() -> None:
             assert resolved.decision is not None
             wanted = slow.running(resolved) if resolved.decision.step is not Step.END else None
             found = quick.current_job(file)
-            assert quick.active(file) == (found or wanted), file
+            assert quick.asking(file).job == (found or wanted), file
             if found is not None:
                 assert wanted is not None
                 assert found == replace(wanted, waivers=()), file

@@ -18,7 +18,7 @@ from trainwright.render.history import History
 from trainwright.runs.decide import decide, overtakes
 from trainwright.runs.decision import Decision, Sources
 from trainwright.runs.record import Record
-from trainwright.runs.workspace import ResolvedJob, Workspace, resolved, standing
+from trainwright.runs.workspace import ResolvedJob, Workspace, decided, resolved
 from trainwright.specs import layers
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import LoadedJob, one_job, read_spec, unusable
@@ -95,7 +95,7 @@ class Subject:
         loaded = LoadedJob(self.file, self.spec, (), (), "")
         adopted = self.workspace.adopted(self.file)
         alone = resolved(loaded, document, self.environment, adopted)
-        return standing(alone, self.present, self.ledger)
+        return decided(alone, self.present, self.ledger)
 
     @property
     def sources(self) -> Sources:

@@ -71,12 +71,12 @@ def _job(
     finished: tuple[LedgerEntry, ...],
     live: Mapping[tuple[str, str], RunStatus],
 ) -> JobOverview:
-    run, job = workspace.run(file), workspace.active(file)
+    run, asking = workspace.run(file), workspace.asking(file)
     return JobOverview(
         file=file,
         run=run,
-        job=job or workspace.job(file).job,
-        demand=workspace.demand(job) if job else demand.NOTHING,
+        job=asking.job or workspace.job(file).job,
+        demand=asking.demand,
         finished=tuple(sorted(finished, key=lambda entry: entry.finished, reverse=True)),
         live=live.get((str(file), run.object)),
     )

@@ -65,8 +65,8 @@ class Revision(Workspace):
         self, files: Sequence[JobFile], helm: str | None, *, new_runs: bool = False
     ) -> dict[JobFile, Rendered]:
         """Render and check some jobs; with `new_runs` also those that `render` refuses."""
-        items = [batch.Item(file, self.known(file), check_next_runs=True) for file in files]
-        outcomes = batch.run(self, items, batch.BatchOptions(helm=helm, new_runs=new_runs))
+        items = [batch.Item(file, self.known(file), new_runs=new_runs) for file in files]
+        outcomes = batch.run(self, items, helm)
         counted = progress.counted(outcomes, len(items), "jobs")
         return {rendered.file: rendered for rendered, _ in counted}
 

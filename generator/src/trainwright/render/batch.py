@@ -24,55 +24,48 @@ _MAX_PROCESSES = 4  # each holds a Helm engine and schemas, some 90 MB
 Outcome: TypeAlias = tuple[render.Rendered, dict[str, str]]  # with the states of its inputs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchOptions:
-    """How to render: `helm` names a binary to use instead of the embedded engine, and `new_runs`
-    lets runs begin although the job may have one whose record is missing or unreadable.
-    """
-
-    helm: str | None = None
-    new_runs: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Item:
     """A job to render, and the run that it has, if any.
 
-    With `check_next_runs` the next run is checked, also where the present one stays.
+    With `check_next_runs` the next run is checked, also where the present one stays. `new_runs`
+    lets runs begin although the job may have one whose record is missing or unreadable.
     """
 
     file: JobFile
     recorded: Recorded | None = None
     check_next_runs: bool = True
+    new_runs: bool = False
 
 
-def run(workspace: Workspace, items: Sequence[Item], options: BatchOptions) -> Iterator[Outcome]:
-    """Yield the outcome of every job, in order."""
+def run(workspace: Workspace, items: Sequence[Item], helm: str | None) -> Iterator[Outcome]:
+    """Yield the outcome of every job, in order; `helm` names a binary to use instead of the
+    embedded engine.
+    """
     if not items:
         return
     processes = min(_MAX_PROCESSES, processors())
     if processes == 1 or len(items) < _WORTH_A_PROCESS:
-        yield from map(Renderer(workspace, options).render, items)
+        yield from map(Renderer(workspace, helm).render, items)
         return
-    given = (workspace.tree, workspace.tree.answers, workspace.kubernetes, options)
+    given = (workspace.tree, workspace.tree.answers, workspace.kubernetes, helm)
     # Spawned, not forked: the Go runtime inside the Helm engine does not survive a fork.
     yield from shared_by(processes, _renderer, given, items, start="spawn", chunk=_CHUNK)
 
 
 def _renderer(
-    tree: Tracked, answers: Answers, kubernetes: str, options: BatchOptions
+    tree: Tracked, answers: Answers, kubernetes: str, helm: str | None
 ) -> Callable[[Item], Outcome]:
     tracked = Tracked(tree.below, answers=answers)
-    return Renderer(Workspace(tracked, kubernetes=kubernetes), options).render
+    return Renderer(Workspace(tracked, kubernetes=kubernetes), helm).render
 
 
 class Renderer:
     """Renders job files, keeping the engine and the shared layers from one to the next."""
 
-    def __init__(self, workspace: Workspace, options: BatchOptions):
+    def __init__(self, workspace: Workspace, helm: str | None = None):
         self._workspace = workspace
-        self._new_runs = options.new_runs
-        self._engine = engines.engine(options.helm)
+        self._engine = engines.engine(helm)
 
     def render(self, item: Item) -> Outcome:
         """Render one job; also return the states of all files that decided the outcome, by path."""
@@ -85,7 +78,7 @@ class Renderer:
             engine=self._engine,
             ledger=workspace.ledger(file.environment),
             check_next_runs=item.check_next_runs,
-            new_runs=self._new_runs,
+            new_runs=item.new_runs,
         )
         rendered = render.job(workspace.resolve(file), context, item.recorded)
         about = (ledger.path(file.environment), records.path(file.environment, file.name))

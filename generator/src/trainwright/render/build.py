@@ -216,8 +216,7 @@ def _render(workspace: Workspace, work: list[_Work], options: BuildOptions) -> N
         return
     from trainwright.render import batch
 
-    how = batch.BatchOptions(helm=options.helm, new_runs=options.new_runs)
-    outcomes = batch.run(workspace, [item for _, item in pending], how)
+    outcomes = batch.run(workspace, [item for _, item in pending], options.helm)
     outcomes = progress.counted(outcomes, len(pending), "jobs")
     for (environment, item), outcome in zip(pending, outcomes, strict=True):
         environment.take(item, *outcome)
@@ -270,7 +269,7 @@ class _Work:
             if checked or recorded is None or not (here and self._workspace.stays(file, recorded)):
                 from trainwright.render import batch  # takes 60 ms, not needed for unchanged jobs
 
-                yield batch.Item(file, recorded, check_next_runs=checked)
+                yield batch.Item(file, recorded, checked, self._options.new_runs)
 
     def _present(self) -> Mapping[JobFile, Recorded | None]:
         """The run of each job: as it is recorded here, or else in git's history."""
@@ -319,11 +318,7 @@ class _Work:
     def take(self, item: batch.Item, rendered: Rendered, inputs: Mapping[str, str]) -> None:
         """Store the result of rendering a job."""
         job = rendered.file.name
-        outcome = Remembered(
-            inputs=inputs,
-            findings=rendered.findings,
-            waivers=rendered.waivers,
-        )
+        outcome = cache.outcome(rendered, inputs)
         if item.check_next_runs or rendered.findings or job not in self._checked:
             self._checked[job] = outcome
         if item.check_next_runs:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Waiver
@@ -18,6 +19,9 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.files import memory
 from trainwright.files.memory import Kept
 
+if TYPE_CHECKING:
+    from trainwright.render.job import Rendered
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
@@ -26,6 +30,11 @@ class Remembered:
     inputs: Mapping[str, str]
     findings: tuple[Finding, ...]
     waivers: tuple[Waiver, ...]
+
+
+def outcome(rendered: Rendered, inputs: Mapping[str, str]) -> Remembered:
+    """Return what is cached of a job that was rendered of these inputs."""
+    return Remembered(inputs=inputs, findings=rendered.findings, waivers=rendered.waivers)
 
 
 def of(root: Path, environment: str, engine: str) -> Kept[Remembered]:

@@ -23,16 +23,14 @@ from trainwright.files.git import GitError
 from trainwright.files.memo import Cell, Owner, cell_of, tracked
 from trainwright.files.memory import EMBEDDED, Kept
 from trainwright.files.tree import Tree
-from trainwright.helm import engines
 from trainwright.render import cache, derivation
-from trainwright.render import job as render
+from trainwright.render.batch import Item, Renderer
 from trainwright.render.cache import Remembered
 from trainwright.render.derivation import Derivation
 from trainwright.render.policy import EnvironmentCheck, has_unknown_run
-from trainwright.runs import record as records
 from trainwright.runs.record import Record
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import files, ledger
+from trainwright.specs import files
 
 _NOWHERE = ""  # where findings are of no environment
 _ByFile = Mapping[str, tuple[Finding, ...]]
@@ -56,7 +54,7 @@ class IncrementalCheck(Owner):
     def __init__(self, workspace: Workspace, *, remembered: Path | None = None):
         super().__init__(workspace.memo)
         self.workspace = workspace
-        self._engine = engines.engine()
+        self._renderer = Renderer(workspace)
         self._root = remembered
         self._kept: dict[str, Kept[Remembered]] = {}  # by environment
         self._last: dict[JobFile, Cell[Checked | None]] = {}  # each job's last result
@@ -132,7 +130,6 @@ class IncrementalCheck(Owner):
         now = self._check(file)
         if now is not None:
             self._replace(file, now)
-        self.workspace.reader.forget(file.path)
 
     @tracked()
     def _check(self, file: JobFile) -> Checked | None:
@@ -164,22 +161,9 @@ class IncrementalCheck(Owner):
 
     def _render(self, file: JobFile) -> Checked:
         folder = self.workspace.folder(file.environment)
-        context = render.Context(
-            engine=self._engine, ledger=self.workspace.ledger(file.environment)
-        )
-        recorded = folder.recorded(file.name)
-        rendered = render.job(self.workspace.resolve(file), context, recorded)
-        about = (ledger.path(file.environment), records.path(file.environment, file.name))
-        outcome = Remembered(
-            inputs=self._states((*rendered.inputs, *about)),
-            findings=rendered.findings,
-            waivers=rendered.waivers,
-        )
-        return Checked(outcome, rendered.record or folder.record(file.name))
-
-    def _states(self, paths: Iterable[str]) -> dict[str, str]:
-        state = self.workspace.reader.state
-        return {path: state(path) for path in sorted(paths)}
+        rendered, inputs = self._renderer.render(Item(file, folder.recorded(file.name)))
+        record = rendered.record or folder.record(file.name)
+        return Checked(cache.outcome(rendered, inputs), record)
 
     def _last_of(self, file: JobFile) -> Cell[Checked | None]:
         if file not in self._last:

@@ -34,11 +34,11 @@ from trainwright.runs import record as records
 from trainwright.runs.adopted import Adopted, elsewhere, without_place
 from trainwright.runs.adopted import path as path_of_adopted
 from trainwright.runs.begin import begun
-from trainwright.runs.decide import begun_after, decide, next_name, settled
+from trainwright.runs.decide import begun_after, next_name, settled
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.record import VALUES_FILE, Record, Recorded
 from trainwright.runs.recorded_job import CannotAdjust, edited_operation, recorded_job
-from trainwright.runs.workspace import ResolvedJob, standing
+from trainwright.runs.workspace import ResolvedJob, decided
 from trainwright.specs import authored, files, layers, ledger, redundant
 from trainwright.specs.ledger import EMPTY, Ledger
 from trainwright.specs.merge import BUILT_IN, Layered
@@ -127,11 +127,11 @@ def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None
     failed = Rendered(file=loaded.file, usable=False, findings=loaded.findings, inputs=loaded.files)
     if loaded.spec is None:
         return failed
-    beside = standing(resolved, record, context.ledger)
-    sources, findings = beside.sources, _about(loaded.file, beside.findings)
-    if sources is None:
+    beside = decided(resolved, record, context.ledger)
+    sources, decision = beside.sources, beside.decision
+    findings = _about(loaded.file, beside.findings)
+    if sources is None or decision is None:
         return replace(failed, findings=findings)
-    decision = decide(sources, record, context.ledger)
     if context.replaces is not None and (decision.step is Step.BEGIN or record is None):
         decision = begun_after(context.replaces, decision, sources)
     done = replace(failed, usable=True, decision=decision)

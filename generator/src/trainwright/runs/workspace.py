@@ -49,7 +49,7 @@ class ResolvedJob:
     """A job as far as it can be known without rendering it.
 
     `sources` is None for a broken job, and `findings` say why. They are `outgrown` where it asks
-    for more than its pool has and nothing else is wrong: what has a run may go on (see `standing`).
+    for more than its pool has and nothing else is wrong: what has a run may go on (see `decided`).
     `record` is that of its run, and `decision` what happens to the run; they are None if they were
     not asked for.
     """
@@ -95,21 +95,22 @@ def resolved(
     return replace(broken, sources=sources)
 
 
-def standing(job: ResolvedJob, record: Record | None, entries: Ledger) -> ResolvedJob:
-    """Return a job beside its recorded run: asking for more than its pool has is a warning while
-    the run goes on, and nothing once it is over.
+def decided(job: ResolvedJob, record: Record | None, entries: Ledger) -> ResolvedJob:
+    """Return a job beside its recorded run, with what happens to that: asking for more than its
+    pool has is a warning while the run goes on, and nothing once it is over.
     """
-    sources = job.outgrown
-    if sources is None or record is None:
+    job = replace(job, record=record)
+    sources = job.sources or (job.outgrown if record else None)
+    if sources is None:
         return job
-    decision, others = decide(sources, record, entries), job.loaded.findings
-    if decision.step is Step.END:
-        return replace(job, sources=sources, findings=others)
-    if not outgrown.goes_on(decision):
-        return job
-    errors = job.findings[len(others) :]
-    warnings = tuple(outgrown.of_spec(errors, sources, decision))
-    return replace(job, sources=sources, findings=(*others, *warnings))
+    decision, findings = decide(sources, record, entries), job.findings
+    if job.sources is None:
+        findings, errors = job.loaded.findings, findings[len(job.loaded.findings) :]
+        if outgrown.goes_on(decision):
+            findings += tuple(outgrown.of_spec(errors, sources, decision))
+        elif decision.step is not Step.END:
+            return job
+    return replace(job, sources=sources, findings=findings, decision=decision)
 
 
 class RunState(enum.StrEnum):
@@ -294,14 +295,9 @@ class Workspace(Owner):
         if record is None and self._earlier is not None:
             earlier = self._earlier.recorded(file)
             record = earlier.record if earlier else None
-        resolved_job = standing(resolved_job, record, self.ledger(file.environment))
-        if resolved_job.sources is None:
-            return replace(resolved_job, record=record)
-        if record is not None and self._is_current(file, record):
-            decision = unchanged(record)
-        else:
-            decision = decide(resolved_job.sources, record, self.ledger(file.environment))
-        return replace(resolved_job, record=record, decision=decision)
+        if resolved_job.sources and record is not None and self._is_current(file, record):
+            return replace(resolved_job, record=record, decision=unchanged(record))
+        return decided(resolved_job, record, self.ledger(file.environment))
 
     def has(self, file: JobFile) -> bool:
         """Whether there is a file of a job."""
@@ -371,10 +367,6 @@ class Workspace(Owner):
         spec = Layered(record.spec, self.loaded(file.environment).layers)
         sound = job is not None and not any(resolve.problems(job, spec, environment))
         return job if sound else None
-
-    def active(self, file: JobFile) -> Job | None:
-        """Return the job as its run has it, or None if it requests no resources."""
-        return self.asking(file).job
 
     @tracked()
     def asking(self, file: JobFile) -> Asking:
