@@ -23,6 +23,7 @@ from hypothesis import settings
 import git_repository
 from git_repository import git
 from repository import Repository
+from trainwright.datatypes.layout import rendered_folder
 from trainwright.files import git as our_git
 from trainwright.files.filetree import digest_of
 from trainwright.files.tree import NOTHING, Edited
@@ -32,7 +33,6 @@ from trainwright.gitops.publish.provenance import METADATA, Source
 from trainwright.gitops.statement import STATEMENT
 from trainwright.render import build as plan
 from trainwright.runs import record as records
-from trainwright.runs.folder import folder_of
 
 FRESH = plan.BuildOptions(today="2026-06-01", use_cache=False, check_next_runs=False)
 OPTIONS = PublishOptions(planning=FRESH)
@@ -108,7 +108,7 @@ def rendering(
 ) -> Mapping[str, str]:
     """What a commit renders to where a branch holds some files: none where no run has begun."""
     before = {path: text for path, text in (held or {}).items() if path not in TRACES}
-    inside = folder_of(environment)
+    inside = rendered_folder(environment)
     runs = Edited(NOTHING, {f"{inside}/{path}": text.encode() for path, text in before.items()})
     tree = our_git.Repository(folder).tree(commit, later="rendered")
     changes = plan.build(folder, (environment,), FRESH, tree, runs).environments[0].changes

@@ -424,7 +424,7 @@ def test_a_run_comes_back_to_the_job_that_had_it(tmp_path: Path) -> None:
     root = git_repository.init(tmp_path / "clone")
     files = JobFile("dev", "llm"), JobFile("prod", "llm")
     for file, name in zip(files, ("llm-11111111", "llm-22222222"), strict=True):
-        record = root / records.path(file.environment, file.name)
+        record = root / records.path(file)
         record.parent.mkdir(parents=True)
         record.write_text(f'{{\n  "object": "{name}",\n')
     found = Earlier(Clone(root), git_repository.committed(root), "").objects(files)

@@ -14,10 +14,10 @@ from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
 from trainwright.files.tree import Folder
-from trainwright.kinds import ADOPTED, SERVED, TARGETS, trains
+from trainwright.kinds import ADOPTED, NAMED, SERVED, trains
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.operators import OPERATORS
-from trainwright.runs.record import VALUES_FILE, Recorded, RunFiles
+from trainwright.runs.record import VALUES_FILE, Recorded
 from trainwright.runs.workspace import RunState, Workspace
 from trainwright.specs.select import Selection, select
 
@@ -124,16 +124,16 @@ def _intents(workspace: Workspace, selection: Selection) -> Iterator[DesiredRun]
     for file in selection.jobs:
         recorded = folder.recorded(file.name)
         run = workspace.run(file)
-        if recorded is None or not recorded.files.sums:
+        if recorded is None or not recorded.record.files:
             yield DesiredRun(job=file, desired=run.state)
-        elif not TARGETS[recorded.target].envelope:  # else no cluster runs it, or has its state
+        elif NAMED[recorded.record.target].plural:  # else no cluster runs it, or has its state
             yield _rendered(file, recorded, run.held)
 
 
 def _rendered(file: JobFile, recorded: Recorded, held: tuple[Held, ...]) -> DesiredRun:
-    manifests = manifests_of(recorded.files)
+    manifests = _manifests(recorded)
     manifest = next((m for m in manifests if m.identity[:2] in OPERATORS), None)
-    if recorded.target == ADOPTED.name:
+    if recorded.record.target == ADOPTED.name:
         manifest = next((m for m in manifests if trains(m)), None)
     suspended = manifest is not None and _suspends(manifest)
     return DesiredRun(
@@ -145,13 +145,13 @@ def _rendered(file: JobFile, recorded: Recorded, held: tuple[Held, ...]) -> Desi
     )
 
 
-def manifests_of(files: RunFiles) -> tuple[Manifest, ...]:
+def _manifests(recorded: Recorded) -> tuple[Manifest, ...]:
     """Return the objects of one rendered job. Raise SourceError if a file cannot be read."""
     try:
-        texts = files.texts()
+        texts = recorded.texts()
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(
-            f"cannot read the files in {files.folder}: {error}; run `trainwright render`"
+            f"cannot read the files in {recorded.folder}: {error}; run `trainwright render`"
         ) from error
     return tuple(
         Manifest(body=body, path=name)

@@ -29,11 +29,27 @@ class JobFile:
     def path(self) -> str:
         return f"{ENVIRONMENTS}/{self.environment}/jobs/{self.name}.yaml"
 
+    @property
+    def rendered(self) -> str:
+        """The folder of its rendered files, where these are beside the specs."""
+        return f"{rendered_folder(self.environment)}/{self.name}"
+
     def __str__(self) -> str:
         return f"{self.environment}/{self.name}"
 
 
 DEFAULTS = f"{ENVIRONMENTS}/defaults.yaml"
+
+
+def rendered_folder(environment: str) -> str:
+    """Where the rendered files of an environment are."""
+    return f"{ENVIRONMENTS}/{environment}/{RENDERED}"
+
+
+def rendered_job(path: str) -> JobFile | None:
+    """The job in whose rendered folder a file is."""
+    parts = path.split("/")
+    return JobFile(parts[1], parts[3]) if len(parts) > 4 and parts[2] == RENDERED else None
 
 
 def environment_path(name: str) -> str:

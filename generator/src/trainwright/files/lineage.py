@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from posixpath import join
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.files import git, git_command
@@ -42,7 +43,7 @@ class Lineage:
 
     def path(self, path: str) -> str:
         """Return a path below the root as a path from the top of the repository."""
-        return f"{self.inside}/{path}" if self.inside else path
+        return join(self.inside, path)
 
     def own(self, path: str) -> tuple[str, ...]:
         """Return the branch's commits that change what is at a path, the oldest first."""

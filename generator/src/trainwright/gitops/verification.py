@@ -13,7 +13,13 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import SelectionError, SourceError
 from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile, environment_path
+from trainwright.datatypes.layout import (
+    ENVIRONMENTS,
+    RENDERED,
+    JobFile,
+    environment_path,
+    rendered_folder,
+)
 from trainwright.datatypes.same import digest
 from trainwright.files import lineage
 from trainwright.files.git import Repository
@@ -26,7 +32,6 @@ from trainwright.gitops.publish.publisher import Publisher
 from trainwright.gitops.statement import STATEMENT, RenderedSet
 from trainwright.render.build import BuildOptions
 from trainwright.render.derivation import Derivation, State, Underived, difference
-from trainwright.runs.folder import folder_of
 from trainwright.runs.record import RECORD_FILE
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import engine_files
@@ -120,12 +125,13 @@ def verify(
     url, limits = provenance.url(repository), _SHALLOW if repository.shallow and not base else ""
     sets = []
     for name, underived in by_environment.items():
-        state = {f"{folder_of(name)}/{path}": raw for path, raw in derivation.files(name).items()}
+        folder = rendered_folder(name)
+        state = {f"{folder}/{path}": raw for path, raw in derivation.files(name).items()}
         files = {history.path(path): raw for path, raw in state.items()}
         rendered = RenderedSet(environment=name, files=files, commit=commit, url=url, base=base)
         compared = {
             comparison.path: comparison
-            for comparison in _compared(folder_of(name), state, underived, limits)
+            for comparison in _compared(folder, state, underived, limits)
         }
         for each in engine_files.findings(specs.tree, {name: jobs.get(name, ())}):
             compared.setdefault(each.place.file, _changed_beside(specs.tree, each))

@@ -11,7 +11,7 @@ from pathlib import Path
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.errors import OutputError, TrainwrightError
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
+from trainwright.datatypes.layout import ENVIRONMENTS, JobFile, rendered_folder
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
@@ -27,7 +27,6 @@ from trainwright.render.build import Build, EnvironmentBuild
 from trainwright.render.history import History
 from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
-from trainwright.runs import folder
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.workspace import Workspace
@@ -84,7 +83,7 @@ def rendered(root: Path, outcome: Outcome, options: plan.BuildOptions) -> Build:
 
 def is_rendered(root: Path, environment: str) -> bool:
     """Whether an environment's rendered files are kept beside its specs."""
-    return (root / folder.folder_of(environment) / KUSTOMIZATION_FILE).is_file()
+    return (root / rendered_folder(environment) / KUSTOMIZATION_FILE).is_file()
 
 
 # --- what would not reach what runs --------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile, environment_files
+from trainwright.datatypes.layout import ENVIRONMENTS, JobFile, environment_files, rendered_job
 from trainwright.plan.revision import Revision, SpecText
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.specs import files, ledger
@@ -19,18 +19,14 @@ def jobs(before: Revision, after: Revision, changed: frozenset[str]) -> frozense
     A job that is on both sides and reads no changed file reads the same chain of files on both,
     so that what it renders to is the same as well.
     """
-    rendered = frozenset(
-        (parts[1], parts[3])
-        for parts in (path.split("/") for path in changed)
-        if len(parts) > 4 and parts[2] == RENDERED
-    )
+    rendered = frozenset(map(rendered_job, changed))
     changed = files.with_folders(changed)
     deciding = _Deciding(after, changed)
     readers = deciding.readers(file.path for file in _files(after))
     touched = {
         file
         for file in _files(after)
-        if (file.environment, file.name) in rendered
+        if file in rendered
         or (
             (file.path in readers or deciding.is_shared(file.environment))
             and not changed.isdisjoint(after.unsettled(file).loaded.files)

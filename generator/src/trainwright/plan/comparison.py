@@ -19,6 +19,7 @@ from trainwright.datatypes.layout import (
     JobFile,
     environment_path,
     is_wiring_of,
+    rendered_job,
 )
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.same import digest_of_data
@@ -584,8 +585,7 @@ class Comparison(Owner):
 
     @tracked(same=eq)
     def _rendered_files(self) -> frozenset[JobFile]:
-        parts = (path.split("/") for path in self.changed)
-        return frozenset(JobFile(p[1], p[3]) for p in parts if len(p) > 4 and p[2] == RENDERED)
+        return frozenset(filter(None, map(rendered_job, self.changed)))
 
     @tracked(same=eq)
     def _is_rendered(self, file: JobFile) -> bool:
@@ -627,8 +627,7 @@ class Comparison(Owner):
         if after is not None and after.object in self._back_of(file):
             return replace(change, why=f"{why}; {self._met(file, after)}")
         if change.action is Action.NEW_RUN and self._stayed(file):
-            folder = f"{self.before.folder(file.environment).path}/{file.name}"
-            command = f"git checkout {self._earlier.commit[:12]} -- {folder}"
+            command = f"git checkout {self._earlier.commit[:12]} -- {file.rendered}"
             keep = f"its file requests no other run than before: keep it by `{command}`"
             return replace(change, why=f"{why}; {keep}")
         decision = self._decided(self.after, file)
@@ -773,7 +772,7 @@ class Comparison(Owner):
 
     def _unspecified(self, file: JobFile) -> Cause:
         """Return the cause of a job's change that no line of a spec accounts for."""
-        record = records.path(file.environment, file.name)
+        record = records.path(file)
         if record in self.changed:
             return Cause(Pointer(), None, None, Location(record), "the record of its run")
         note = "no value of the spec, only what is rendered for it"
@@ -1019,8 +1018,8 @@ _MANIFESTS = (".yaml", ".yml", ".json")  # what `kubectl apply --filename FOLDER
 def _has_kustomization(side: Revision, path: str, file: JobFile) -> bool:
     if side.tree.kind(path) != "file":
         return False
-    folder = f"/{environment_path(file.environment).rpartition('/')[0]}/{RENDERED}/{file.name}"
-    return any(line.rstrip("'\" ").endswith(folder) for line in side.reader.lines(path))
+    lines = (line.rstrip("'\" ") for line in side.reader.lines(path))
+    return any(line.endswith(f"/{file.rendered}") for line in lines)
 
 
 def _waivers(side: Revision, file: JobFile) -> set[tuple[str, str]]:

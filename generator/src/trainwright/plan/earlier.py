@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
+from posixpath import join
 
 from trainwright.datatypes.layout import RENDERED, JobFile
 from trainwright.files.git import Repository
@@ -46,8 +47,8 @@ class Earlier:
         for commit in self._repository.line(*_COMMITS, self.commit, "--", path).split():
             tree = self._repository.tree(commit, self._inside, later=RENDERED)
             recorded = RenderedFolder(tree, file.environment).recorded(file.name)
-            if recorded is not None and recorded.object == name and recorded.files.intact:
-                return recorded.files.texts()
+            if recorded is not None and recorded.record.object == name and recorded.intact:
+                return recorded.texts()
         return {}
 
     def _ask(self, files: Sequence[JobFile]) -> None:
@@ -64,5 +65,4 @@ class Earlier:
         self._known |= names
 
     def _path(self, file: JobFile) -> str:
-        path = records.path(file.environment, file.name)
-        return f"{self._inside}/{path}" if self._inside else path
+        return join(self._inside, records.path(file))

@@ -147,10 +147,10 @@ class Revision(Workspace):
         if recorded is None:
             return None
         try:
-            texts = recorded.files.texts()
+            texts = recorded.texts()
         except (OSError, UnicodeDecodeError):
             return None
-        return self._run(self.job(file), recorded.object, recorded.target, texts)
+        return self._run(self.job(file), recorded.record.object, recorded.record.target, texts)
 
     def after(
         self, file: JobFile, rendered: Rendered, before: PlannedRun | None

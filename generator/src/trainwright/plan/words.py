@@ -348,7 +348,7 @@ def diffs(change: JobChange) -> Iterator[tuple[str, list[str]]]:
     before = change.before.files if change.before else {}
     after = change.after.files if change.after else {}
     for name in sorted({*before, *after} - {"values.yaml"}):
-        path = f"environments/{change.file.environment}/rendered/{change.file.name}/{name}"
+        path = f"{change.file.rendered}/{name}"
         lines = unified_diff(
             before.get(name, "").splitlines(),
             after.get(name, "").splitlines(),

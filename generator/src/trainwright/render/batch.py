@@ -81,7 +81,7 @@ class Renderer:
             new_runs=item.new_runs,
         )
         rendered = render.job(workspace.resolve(file), context, item.recorded)
-        about = (ledger.path(file.environment), records.path(file.environment, file.name))
+        about = (ledger.path(file.environment), records.path(file))
         inputs = self._states((*rendered.inputs, *about))
         workspace.reader.forget(file.path)
         return rendered, inputs

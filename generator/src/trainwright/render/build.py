@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 from trainwright.datatypes import same
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.layout import ENVIRONMENTS, WIRING, JobFile, is_wiring_of
+from trainwright.datatypes.layout import (
+    ENVIRONMENTS,
+    WIRING,
+    JobFile,
+    is_wiring_of,
+    rendered_folder,
+)
 from trainwright.datatypes.listing import listed
 from trainwright.files import filetree, lineage, memory
 from trainwright.files.filetree import Changes
@@ -24,7 +30,6 @@ from trainwright.render import derivation as derive
 from trainwright.render.cache import Remembered
 from trainwright.render.policy import EnvironmentCheck, has_unknown_run
 from trainwright.runs import collisions, kustomization
-from trainwright.runs import folder as index
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded
@@ -86,7 +91,7 @@ class EnvironmentBuild:
 
     @property
     def folder(self) -> str:
-        return index.folder_of(self.name)
+        return rendered_folder(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,7 +303,7 @@ class _Work:
         proof = self._derivation
         replaced = proof.replaced(self.name) if proof else frozenset()
         for file, run in present.items():
-            if proof and file.name in replaced and run and run.files.here:
+            if proof and file.name in replaced and run and run.here:
                 yield file, proof.believed(file)
 
     def _restore(self, history: History) -> None:
@@ -306,7 +311,7 @@ class _Work:
         lost = [file for file in self._selection.others if file.name not in self._runs]
         for file, run in history.recorded(lost).items():
             self._runs[file.name] = run.record
-            texts = {**run.files.texts(), RECORD_FILE: records.text(file.path, run.record)}
+            texts = {**run.texts(), RECORD_FILE: records.text(file.path, run.record)}
             self._texts |= {f"{file.name}/{name}": text for name, text in texts.items()}
 
     def _recalled(self, job: str) -> Remembered | None:
@@ -330,7 +335,7 @@ class _Work:
             if rendered.begins:
                 self._begun.append(rendered.record)
             if self._options.writes and rendered.is_checked:
-                written = {records.path(self.name, job): same.digest(text.encode())}
+                written = {records.path(rendered.file): same.digest(text.encode())}
                 self._kept.keep(job, outcome, {**inputs, **written})
         self._texts |= {f"{job}/{name}": text for name, text in rendered.files.items()}
 

@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.layout import ADOPTED, ENVIRONMENTS, RENDERED, JobFile, environment_path
+from trainwright.datatypes.layout import (
+    ADOPTED,
+    ENVIRONMENTS,
+    RENDERED,
+    JobFile,
+    environment_path,
+    rendered_folder,
+)
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
@@ -37,7 +44,7 @@ from trainwright.runs import decide, identity, kustomization, meaning
 from trainwright.runs import record as records
 from trainwright.runs.adopted import Adopted
 from trainwright.runs.decision import Sources, Step
-from trainwright.runs.folder import RenderedFolder, folder_of
+from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import ENDED, RECORD_FILE, Record, Recorded
 from trainwright.runs.workspace import Workspace
@@ -152,7 +159,7 @@ class Derivation(Owner):
         inside = self._changed_in(environment)
         if not inside:
             return tuple(self._of_ledger(environment))
-        folder = folder_of(environment)
+        folder = rendered_folder(environment)
         if self._is_no_folder(environment):
             why = _NO_FOLDER[self._workspace.rendered_tree.kind(folder)]
             return (Underived(environment=environment, job="", path=folder, why=why),)
@@ -174,7 +181,7 @@ class Derivation(Owner):
         if RECORD_FILE not in state:
             return None
         recorded = _recorded(file, state)
-        return recorded and Recorded(recorded.record, replace(recorded.files, here=False))
+        return recorded and replace(recorded, here=False)
 
     def orphans(self) -> tuple[Underived, ...]:
         """Return rendered files in folders that are not environments, or not any more."""
@@ -182,7 +189,7 @@ class Derivation(Owner):
         for path in sorted(self.changed):
             top, _, inside = path.partition("/")
             environment, _, rest = inside.partition("/")
-            folder = folder_of(environment)
+            folder = rendered_folder(environment)
             if top != ENVIRONMENTS or f"{rest}/".partition("/")[0] != RENDERED:
                 continue
             kind = self._workspace.rendered_tree.kind(path)
@@ -245,7 +252,7 @@ class Derivation(Owner):
 
     def _changed_in(self, environment: str) -> frozenset[str]:
         """Return paths in a rendered folder that differ from the base; "" is the folder itself."""
-        folder = folder_of(environment)
+        folder = rendered_folder(environment)
         start = len(folder) + 1
         inside = _inside(folder, self._changed_in_order)
         itself = [""] if folder in self.changed else []
@@ -260,11 +267,11 @@ class Derivation(Owner):
         return self._jobs[environment].keys()
 
     def _is_no_folder(self, environment: str) -> bool:
-        return folder_of(environment) in self.changed or self._is_gone(environment)
+        return rendered_folder(environment) in self.changed or self._is_gone(environment)
 
     def _is_gone(self, environment: str) -> bool:
         """Whether the rendered folder of an environment that has jobs is missing."""
-        if self._workspace.rendered_tree.kind(folder_of(environment)):
+        if self._workspace.rendered_tree.kind(rendered_folder(environment)):
             return False
         return any(self._workspace.survey.jobs.get(environment, ()))
 
@@ -276,7 +283,7 @@ class Derivation(Owner):
             return
         goal = self._goal(file)
         expected = proof.expected if proof.expected is not None else proof.believed
-        folder = f"{folder_of(file.environment)}/{file.name}"
+        folder = file.rendered
         names = [
             name for name in sorted({*goal, *expected}) if goal.get(name) != expected.get(name)
         ]
@@ -295,7 +302,7 @@ class Derivation(Owner):
 
     @tracked()
     def _proof(self, file: JobFile) -> _Proof:
-        goal, path = self._goal(file), f"{folder_of(file.environment)}/{file.name}"
+        goal, path = self._goal(file), file.rendered
         if goal in (self._committed(base, path) for base in self._lineage.bases):
             return _Proof(True, goal)
         believed = self._known(file)
@@ -310,7 +317,7 @@ class Derivation(Owner):
     @tracked()
     def _known(self, file: JobFile) -> Sequence[State]:
         """Return the states of a job's folder that are believed: in the bases and the branch."""
-        path = f"{folder_of(file.environment)}/{file.name}"
+        path = file.rendered
         believed = [self._committed(base, path) for base in self._lineage.bases]
         for commit in self._lineage.own(path):
             state = self._committed(commit, path)
@@ -339,7 +346,7 @@ class Derivation(Owner):
         if file not in self._objects:
             gone = {*self._commit(self._lineage.bases[0]).survey.jobs}
             names = (file.environment, *sorted(gone - {*self._workspace.survey.jobs}))
-            paths = [f"{folder_of(name)}/{file.name}" for name in names]
+            paths = [f"{rendered_folder(name)}/{file.name}" for name in names]
             bases = self._lineage.bases
             states = (self._committed(base, path) for base in bases for path in paths)
             self._objects[file] = frozenset(record.object for record in _records(states))
@@ -447,7 +454,7 @@ class Derivation(Owner):
 
     def _earlier(self, file: JobFile) -> Iterator[State]:
         """Return a job's folder as of commits before the base, for runs reverted to or restored."""
-        path = f"{folder_of(file.environment)}/{file.name}"
+        path = file.rendered
         if file not in self._shared:
             self._shared[file] = self._lineage.shared(f"{path}/{RECORD_FILE}", _EARLIER)
         states = (self._committed(commit, path) for commit in self._shared[file])
@@ -459,7 +466,7 @@ class Derivation(Owner):
         What it was rendered from may be in no commit either, and may have been edited since.
         """
         record = _parsed(goal) if self._on_disk else None
-        path = f"{folder_of(file.environment)}/{file.name}"
+        path = file.rendered
         if record is None or goal == self._committed(self._lineage.tips[0], path):
             return False
         sums = {name: filetree.digest_of(raw) for name, raw in _manifests(goal).items()}
@@ -516,7 +523,7 @@ class Derivation(Owner):
             return
         sides = [self._workspace, *map(self._commit, self._lineage.tips if self._on_disk else ())]
         for path in changed:
-            full = f"{folder_of(environment)}/{path}"
+            full = f"{rendered_folder(environment)}/{path}"
             present = self._at_hand(full)
             wanted = [side.own_objects(environment).copies.get(path) for side in sides]
             if present not in [text.encode() if text is not None else None for text in wanted]:
@@ -525,7 +532,7 @@ class Derivation(Owner):
 
     def _strays(self, environment: str, inside: frozenset[str]) -> Iterator[Underived]:
         """Yield files at the top of a rendered folder that nothing renders."""
-        folder = folder_of(environment)
+        folder = rendered_folder(environment)
         for path in sorted(inside):
             stray = "/" not in path and path != KUSTOMIZATION_FILE
             if stray and self._workspace.rendered_tree.kind(f"{folder}/{path}"):
@@ -574,7 +581,7 @@ class Derivation(Owner):
         Or whether a rerun stepped over it: runs may begin and end without a commit in between.
         """
         file = JobFile(environment, entry.job)
-        path = f"{folder_of(environment)}/{file.name}"
+        path = f"{rendered_folder(environment)}/{file.name}"
         earlier = (self._committed(self._lineage.bases[0], path), *self._earlier(file))
         own = (self._committed(commit, path) for commit in self._lineage.own(path))
         moved = self._elsewhere(self._workspace, file, self._goal(file))
@@ -631,11 +638,11 @@ class Derivation(Owner):
 
     def _goal(self, file: JobFile) -> State:
         """Return the folder of a job as it is at hand."""
-        return self._state_here(f"{folder_of(file.environment)}/{file.name}")
+        return self._state_here(file.rendered)
 
     def files(self, environment: str) -> State:
         """Return all files in an environment's rendered folder, by path in it."""
-        return self._state_here(folder_of(environment))
+        return self._state_here(rendered_folder(environment))
 
     def _at_hand(self, path: str) -> bytes | None:
         """Return a file as it is now, in the form that git stores, or None if there is none."""
@@ -728,7 +735,7 @@ def _is_of(entry: LedgerEntry, record: Record) -> bool:
 
 
 def _recorded(file: JobFile, state: State) -> Recorded | None:
-    folder = folder_of(file.environment)
+    folder = rendered_folder(file.environment)
     files = {f"{folder}/{file.name}/{name}": raw for name, raw in state.items()}
     return RenderedFolder(Edited(NOTHING, files), file.environment).recorded(file.name)
 

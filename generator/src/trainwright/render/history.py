@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from posixpath import join
 
-from trainwright.datatypes.layout import RENDERED, JobFile
+from trainwright.datatypes.layout import RENDERED, JobFile, rendered_folder
 from trainwright.files import git
 from trainwright.files.git import GitError, Repository
+from trainwright.runs import record as records
 from trainwright.runs.decide import overtakes
-from trainwright.runs.folder import folder_of
-from trainwright.runs.record import RECORD_FILE, Record, Recorded, path
+from trainwright.runs.record import Record, Recorded
 from trainwright.runs.workspace import Workspace
 
 _JOINED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD")
@@ -55,7 +56,7 @@ class History:
         """Whether a shallow clone may lack the commits with an environment's earlier rendering."""
         if not self.beside or self._found is None or not self._found[0].shallow:
             return False
-        return self._at(self._tip).tree.kind(folder_of(environment)) != "folder"
+        return self._at(self._tip).tree.kind(rendered_folder(environment)) != "folder"
 
     def runs(
         self, files: Collection[JobFile], workspace: Workspace
@@ -76,7 +77,7 @@ class History:
         committed = self.recorded((*missing, *again))
         better = {file: committed.get(file) for file in (*missing, *again)}
         for file, run in recorded.items():
-            if run and file not in better and file not in merged and not run.files.intact:
+            if run and file not in better and file not in merged and not run.intact:
                 better[file] = self._committed(file, run)
         return {**recorded, **better, **merged}
 
@@ -89,10 +90,10 @@ class History:
         if not self.beside or self._found is None:
             return False
         head = self._at(self._tip)
-        if head.tree.kind(folder_of(file.environment)) != "folder":
+        if head.tree.kind(rendered_folder(file.environment)) != "folder":
             return False  # rendered files may be applied although they are kept out of git
         committed = head.folder(file.environment).record(file.name)
-        unreadable = committed is None and head.tree.kind(path(file.environment, file.name))
+        unreadable = committed is None and head.tree.kind(records.path(file))
         return committed != record and not unreadable
 
     def _is_overtaken(self, file: JobFile, record: Record, workspace: Workspace) -> bool:
@@ -106,13 +107,9 @@ class History:
     def _committed(self, file: JobFile, run: Recorded) -> Recorded:
         """Return a run whose present files were edited, with the last commit's files if intact."""
         committed = self._at(self._tip).rendered(file) if self._found else None
-        if (
-            committed is None
-            or not committed.files.intact
-            or committed.record.files != run.record.files
-        ):
+        if committed is None or not committed.intact or committed.record.files != run.record.files:
             return run
-        return Recorded(run.record, replace(committed.files, here=False))
+        return replace(committed, record=run.record, here=False)
 
     def recorded(self, files: Collection[JobFile]) -> Mapping[JobFile, Recorded]:
         """Return the last run of each job that a commit has recorded and that the job outlived."""
@@ -130,9 +127,7 @@ class History:
                 runs[file] = run
             elif run is not None:
                 went.add(file)
-        return {
-            file: replace(run, files=replace(run.files, here=False)) for file, run in runs.items()
-        }
+        return {file: replace(run, here=False) for file, run in runs.items()}
 
     def _of_a_merge(
         self, file: JobFile, run: Recorded | None, workspace: Workspace
@@ -148,10 +143,10 @@ class History:
         for parent in self._sides(file, source):
             side = self._at(parent)
             recorded = side.rendered(file) if side.reader.source(file.path) == source else None
-            if recorded is not None and recorded.files.intact:
+            if recorded is not None and recorded.intact:
                 if run and run.record == recorded.record:
                     return None
-                return Recorded(recorded.record, replace(recorded.files, here=False))
+                return replace(recorded, here=False)
         return None
 
     def _sides(self, file: JobFile, source: str) -> tuple[str, ...]:
@@ -166,8 +161,7 @@ class History:
         if self._at(self._tip).reader.source(file.path) != source:
             return ()  # edited since
         repository, inside = self._found
-        names = (file.path, f"{folder_of(file.environment)}/{file.name}/{RECORD_FILE}")
-        paths = (f"{inside}/{name}" if inside else name for name in names)
+        paths = (join(inside, name) for name in (file.path, records.path(file)))
         arguments = ("--max-count=1", "--parents", self._tip, "--", *paths)
         commit, *parents = repository.line("rev-list", *arguments).split() or [""]
         kept = len(parents) > 1 and self._at(commit).reader.source(file.path) == source
@@ -199,8 +193,7 @@ class History:
         repository, inside = self._found
         wanted: defaultdict[str, list[JobFile]] = defaultdict(list)
         for file in files:
-            path = f"{folder_of(file.environment)}/{file.name}/{RECORD_FILE}"
-            wanted[f"{inside}/{path}" if inside else path].append(file)
+            wanted[join(inside, records.path(file))].append(file)
         arguments = ("--format=%x00%H", "--name-only", "--diff-filter=D", "--no-renames", "-m")
         folders = sorted({path.rpartition(f"/{RENDERED}/")[0] + f"/{RENDERED}" for path in wanted})
         log = repository.git("log", *arguments, self._tip, "--", *folders).decode(errors="replace")

@@ -176,8 +176,8 @@ def _unasked(done: Rendered, present: Recorded | None) -> Finding | None:
     path = ledger.path(done.file.environment)
     return dx.UNRECORDED.at(
         place,
-        f"{present.object} has finished, and {path} does not list it any more: {done.name} would "
-        "begin",
+        f"{present.record.object} has finished, and {path} does not list it any more: {done.name} "
+        "would begin",
         remedy=f"Take its line from a commit that has it (`git checkout COMMIT -- {path}`), or "
         f"retire it again with `trainwright retire {done.file}`. `trainwright rerun {done.file}` "
         "begins another run.",
@@ -411,7 +411,7 @@ def _continued(done: Rendered, work: _Work, recorded: Recorded, entries: Ledger)
         return replace(done, record=replace(kept.ended(decision.state), object=decision.name))
     if displaced := _displaced(work, was):
         return replace(done, usable=False, findings=(*done.findings, *displaced))
-    whole = recorded.files.intact and recorded.files.here
+    whole = recorded.intact and recorded.here
     resumed = decision.state != was.state
     if whole and not resumed and not edited_operation(was, sources):
         return replace(done, record=_attributed(work, recorded, entries))
@@ -464,8 +464,8 @@ def _texts(work: _Work, recorded: Recorded) -> Mapping[str, str]:
     """Return the recorded files. Raise CannotAdjust if they cannot be restored."""
     from trainwright.runs import adjust  # few runs are edited in place
 
-    if recorded.files.intact and recorded.files.sums:
-        return recorded.files.texts()
+    if recorded.intact and recorded.record.files:
+        return recorded.texts()
     sources, was = work.sources, recorded.record  # or they are rendered elsewhere
     if was.adopted and sources.adopted is not None:
         return _readopted(work.file, sources.adopted, was)

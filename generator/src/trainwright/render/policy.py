@@ -117,7 +117,7 @@ def has_unknown_run(folder: RenderedFolder, file: JobFile, begins: str) -> bool:
 
 def unknown_run(file: JobFile, *, there: bool) -> Finding:
     """Return the finding about a job whose record is missing or, if `there`, unreadable."""
-    path = records.path(file.environment, file.name)
+    path = records.path(file)
     if not there:
         message = f"{path} is missing, and no commit at hand has it"
         return dx.UNRECORDED.at(Location(file.path), message, subject=str(file))

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.layout import rendered_folder
 from trainwright.files import lineage, memory
 from trainwright.files.filetree import Changes, digest
-from trainwright.runs.folder import folder_of
 from trainwright.runs.record import RECORD_FILE
 
 _MOST = 20  # of one job
@@ -53,4 +53,4 @@ def _load(root: Path, environment: str) -> _Known:
 
 
 def _location(root: Path, environment: str) -> Path:
-    return memory.location(root / folder_of(environment), "written")
+    return memory.location(root / rendered_folder(environment), "written")

@@ -7,27 +7,16 @@ import re
 from collections.abc import Mapping
 
 from trainwright.datatypes.errors import OutputError
-from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.datatypes.layout import ENVIRONMENTS, JobFile, rendered_folder
 from trainwright.files.memo import Owner, tracked
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Tree
 from trainwright.runs import identity
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
-from trainwright.runs.record import (
-    RECORD_FILE,
-    VALUES_FILE,
-    Record,
-    Recorded,
-    RunFiles,
-)
+from trainwright.runs.record import RECORD_FILE, VALUES_FILE, Record, Recorded
 
 _NAMED = re.compile(rb"^fullnameOverride: ([-a-z0-9]+)$", re.MULTILINE)
-
-
-def folder_of(environment: str) -> str:
-    """Return where the rendered files of an environment are."""
-    return f"{ENVIRONMENTS}/{environment}/{RENDERED}"
 
 
 class RenderedFolder(Owner):
@@ -40,7 +29,7 @@ class RenderedFolder(Owner):
 
     @property
     def path(self) -> str:
-        return folder_of(self.environment)
+        return rendered_folder(self.environment)
 
     @property
     def is_there(self) -> bool:
@@ -110,11 +99,9 @@ class RenderedFolder(Owner):
         record = self.record(job)
         if record is None:
             return None
-        return Recorded(record, self._files_of(job, record.files))
-
-    def _files_of(self, job: str, sums: Mapping[str, str]) -> RunFiles:
-        intact = all(self._digest(f"{job}/{name}") == sha for name, sha in sums.items())
-        return RunFiles(self.tree, f"{self.path}/{job}", sums, intact)
+        files = record.files.items()
+        intact = all(self._digest(f"{job}/{name}") == sha for name, sha in files)
+        return Recorded(record, self.tree, f"{self.path}/{job}", intact)
 
     def _digest(self, path: str) -> str:
         """Return one file's digest, or "" if it is missing, without reading a whole commit."""

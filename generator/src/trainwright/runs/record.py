@@ -10,7 +10,7 @@ from typing import Literal
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import ORDERED
-from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED
+from trainwright.datatypes.layout import ENVIRONMENTS, JobFile
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.same import digest_of_data
 from trainwright.documents.validation import schema
@@ -104,39 +104,23 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFiles:
-    """The rendered files of a run, in the folder of a tree where they are kept.
+class Recorded:
+    """A run with its record, and its rendered files in the folder of a tree where they are kept.
 
-    `sums` are SHA-256 sums by name, `intact` is whether each file is there as it was rendered,
-    `here` whether they are where they belong, rather than only in git's history.
+    `intact` is whether each file is there as it was rendered, `here` whether they are where they
+    belong, rather than only in git's history.
     """
 
+    record: Record
     tree: Tree
     folder: str
-    sums: Mapping[str, str]
     intact: bool
     here: bool = True
 
     def texts(self) -> dict[str, str]:
         """Return the files by name. Raise OSError for one that is missing."""
-        read = {name: self.tree.read(f"{self.folder}/{name}") for name in self.sums}
+        read = {name: self.tree.read(f"{self.folder}/{name}") for name in self.record.files}
         return {name: raw.replace(b"\r\n", b"\n").decode() for name, raw in read.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """A run with its record and its files."""
-
-    record: Record
-    files: RunFiles
-
-    @property
-    def target(self) -> str:
-        return self.record.target
-
-    @property
-    def object(self) -> str:
-        return self.record.object
 
 
 def objects(manifests: Iterable[Manifest]) -> tuple[str, ...]:
@@ -144,9 +128,9 @@ def objects(manifests: Iterable[Manifest]) -> tuple[str, ...]:
     return tuple("/".join(filter(None, (m.identity[0], m.kind, m.name))) for m in manifests)
 
 
-def path(environment: str, job: str) -> str:
+def path(file: JobFile) -> str:
     """Return where the record of a job's run is."""
-    return f"{ENVIRONMENTS}/{environment}/{RENDERED}/{job}/{RECORD_FILE}"
+    return f"{file.rendered}/{RECORD_FILE}"
 
 
 def text(source: str, record: Record) -> str:

@@ -28,7 +28,7 @@ from trainwright.runs.begin import begun
 from trainwright.runs.decide import decide, finished_as, unchanged
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.folder import RenderedFolder
-from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
+from trainwright.runs.record import ENDED, Record, Recorded
 from trainwright.runs.recorded_job import (
     CannotAdjust,
     edited_job,
@@ -338,7 +338,7 @@ class Workspace(Owner):
         if resolved.sources is None or resolved.decision is None:
             return None
         record = begun(resolved.sources, resolved.decision, resolved.loaded.source)
-        return Recorded(record, RunFiles(self.tree, "", {}, intact=True))
+        return Recorded(record, self.tree, "", intact=True)
 
     def known(self, file: JobFile) -> Recorded | None:
         """Return the run of a job that is recorded here or in the `earlier` workspace, or None if
@@ -444,7 +444,7 @@ class Workspace(Owner):
         """
         environment, record = self.sound(file.environment), run.record
         held = environment is not None and environment.shared_changes == "hold"
-        at_hand = run.files.intact and run.files.here
+        at_hand = run.intact and run.here
         if not (held and at_hand and self._says_the_same(file, record)):
             return False
         # A cancelled or finished run stays so, whatever state other layers would give it.

@@ -24,7 +24,13 @@ from functools import partial
 from trainwright.datatypes.errors import SourceError
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile, environment_path
+from trainwright.datatypes.layout import (
+    ENVIRONMENTS,
+    RENDERED,
+    JobFile,
+    environment_path,
+    rendered_folder,
+)
 from trainwright.documents.validation import schema
 from trainwright.files.entry import above
 from trainwright.files.tracked import Tracked
@@ -57,8 +63,7 @@ _SHOWS = re.compile(
 def findings(tree: Tree, jobs: Mapping[str, Sequence[JobFile]]) -> Iterator[Finding]:
     """Yield a finding for each file that changes what an engine makes of the rendered files."""
     rendered = {
-        f"{ENVIRONMENTS}/{name}/{RENDERED}": [file.name for file in files]
-        for name, files in jobs.items()
+        rendered_folder(name): [file.name for file in files] for name, files in jobs.items()
     }
     there = {folder: names for folder, names in rendered.items() if tree.kind(folder) == "folder"}
     for folder in there:
@@ -134,7 +139,7 @@ def _reviewed(jobs: Mapping[str, Sequence[JobFile]]) -> Iterator[str]:
     for name, files in jobs.items():
         yield environment_path(name)
         yield from (file.path for file in files)
-    folders = {f"{ENVIRONMENTS}/{name}/{RENDERED}": [f.name for f in jobs[name]] for name in jobs}
+    folders = {rendered_folder(name): [f.name for f in jobs[name]] for name in jobs}
     yield from (file for file in _files(folders) if not file.endswith("/values.yaml"))
 
 

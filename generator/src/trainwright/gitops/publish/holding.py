@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.layout import ENVIRONMENT_FILE
+from trainwright.datatypes.layout import ENVIRONMENT_FILE, rendered_folder
 from trainwright.datatypes.listing import listed
 from trainwright.files import filetree
 from trainwright.files.filetree import Changes
@@ -18,7 +18,6 @@ from trainwright.gitops.publish import provenance
 from trainwright.gitops.publish.model import PublishError
 from trainwright.gitops.publish.provenance import METADATA
 from trainwright.gitops.statement import STATEMENT
-from trainwright.runs import folder as index
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record
@@ -73,7 +72,7 @@ class Holding:
 
     def as_rendered(self, environment: str) -> Tree:
         """Return the tool's files at the paths they would have beside an environment's specs."""
-        inside = index.folder_of(environment)
+        inside = rendered_folder(environment)
         ours = {path: raw for path, raw in self.files.items() if self._is_ours(path)}
         return Edited(NOTHING, {f"{inside}/{path}": raw for path, raw in ours.items()})
 

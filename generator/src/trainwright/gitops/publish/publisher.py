@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from time import sleep
 
-from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile, rendered_folder
 from trainwright.datatypes.listing import listed
 from trainwright.files import filetree, git, lineage
 from trainwright.files.filetree import Changes
@@ -95,7 +95,7 @@ class Publisher:
 
     def _path(self, environment: str) -> str:
         """Return the folder that an environment is published to, from the top of the branch."""
-        beside = self._from_top(f"{ENVIRONMENTS}/{environment}/{RENDERED}")
+        beside = self._from_top(rendered_folder(environment))
         path = _filled(self._options.path, environment) or beside
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if ".." in parts or path.startswith("/"):
@@ -333,7 +333,7 @@ class Publisher:
     def _refuse_edits_on_disk(self, environments: tuple[str, ...]) -> None:
         """Raise an error when rendered files on disk were changed by hand and not committed."""
         for name in environments:
-            inside = f"{ENVIRONMENTS}/{name}/{RENDERED}"
+            inside = rendered_folder(name)
             dirty = self._repository.uncommitted(self._from_top(inside))
             folder = self._root / inside
             on_disk = filetree.hashes(folder, filetree.listing(folder))
@@ -350,7 +350,7 @@ class Publisher:
     def _follow(self, done: Published, tip: str) -> None:
         """Move the checked-out branch, and the rendered files on disk, to what was published."""
         if tip == self._head:
-            folders = [self._from_top(f"{ENVIRONMENTS}/{n}/{RENDERED}") for n in done.environments]
+            folders = [self._from_top(rendered_folder(n)) for n in done.environments]
             put = ("restore", f"--source={done.commit}", "--staged", "--worktree", "--")
             changed = self._repository.changed(tip, "", done.commit)
             with self._repository.undone_unless_committed(changed):

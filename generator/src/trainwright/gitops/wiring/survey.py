@@ -14,7 +14,11 @@ from trainwright.datatypes.errors import SelectionError
 from trainwright.datatypes.finding import Finding, Location, Related, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.layout import ENVIRONMENTS, NO_ENVIRONMENT, RENDERED, JobFile
+from trainwright.datatypes.layout import (
+    NO_ENVIRONMENT,
+    JobFile,
+    rendered_folder,
+)
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import Document
@@ -169,7 +173,7 @@ def _unreadable(folder: RenderedFolder, jobs: tuple[JobFile, ...]) -> Iterator[F
     for job in jobs:
         if job.name not in folder.records and folder.is_unreadable(job.name):
             yield dx.UNRECORDED.at(
-                Location(records.path(job.environment, job.name)),
+                Location(records.path(job)),
                 "what this run began with cannot be read",
                 remedy=f"Take the file from git, or let `trainwright render {job}` write it again.",
                 subject=str(job),
@@ -184,7 +188,7 @@ def _runs(
     wiring = WIRINGS[gitops.engine, gitops.mode]
     if not wiring.lists_runs(gitops):
         return
-    inside = f"{ENVIRONMENTS}/{environment.name}/{RENDERED}"
+    inside = rendered_folder(environment.name)
     for job, record in sorted(folder.records.items()):
         if not record.files:
             continue

@@ -9,14 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainwright.datatypes.finding import Finding, Location
-from trainwright.datatypes.layout import JobFile
+from trainwright.datatypes.layout import JobFile, rendered_folder
 from trainwright.documents import yamlio
 from trainwright.findings import diagnostics as dx
 from trainwright.helm.engines import ChartRefusal, OtherChart
 from trainwright.plan.upgrade import staging
 from trainwright.plan.upgrade.model import Files, Outcome, Release
 from trainwright.plan.upgrade.versions import Installed
-from trainwright.runs.folder import folder_of
 from trainwright.runs.record import VALUES_FILE
 
 _TOP = re.compile(r"\A(?:#.*\n)+")
@@ -90,4 +89,4 @@ def _is_same(one: Files, other: Files) -> bool:
 def _folder(copy: Path, job: str) -> Path:
     """Where the files of a job are."""
     environment, _, name = job.partition("/")
-    return copy / folder_of(environment) / name
+    return copy / rendered_folder(environment) / name

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding, Location, Severity
-from trainwright.datatypes.layout import DEFAULTS, ENVIRONMENTS, environment_path
+from trainwright.datatypes.layout import DEFAULTS, ENVIRONMENTS, environment_path, rendered_folder
 from trainwright.datatypes.pointer import lookup
 from trainwright.documents.yamlio import Document
 from trainwright.files.tree import SCRATCH, Folder, Tree
 from trainwright.plan.upgrade.model import Jobs, Outcome, Release
 from trainwright.plan.upgrade.versions import CommandResult, Installed, UpgradeError
-from trainwright.runs.folder import RenderedFolder, folder_of
+from trainwright.runs.folder import RenderedFolder
 from trainwright.specs import files
 from trainwright.specs.load import Reader
 from trainwright.specs.select import Selection
@@ -44,11 +44,11 @@ def outcome(
     """
     copy_sources(root, copy)
     environments = tuple(selection.environment for selection in selected)
-    begun = any((copy / folder_of(name)).exists() for name in environments)
+    begun = any((copy / rendered_folder(name)).exists() for name in environments)
     refused = dict(_over_runs(installed, selected, copy)) if begun else {}
     runs = rendered_sums(copy, environments) if begun else {}
     for name in environments:
-        shutil.rmtree(copy / folder_of(name), ignore_errors=True)
+        shutil.rmtree(copy / rendered_folder(name), ignore_errors=True)
     # Rendering comes first, since the check can reuse its cached results. If rendering fails, the
     # check tells which jobs can be rendered at all.
     rendered = _render(installed, copy, _words(selected)).code == 0
@@ -232,7 +232,7 @@ def manifest_findings(
 ) -> Iterator[Finding]:
     """Yield a version's findings in the manifests of a copy, whatever rendered them."""
     for name in environments:
-        rendered = folder_of(name)
+        rendered = rendered_folder(name)
         if (copy / rendered).is_dir():
             words = ("-C", str(copy), "validate", rendered, "--env", name)
             yield from _report(installed, installed.run(copy, *words, "-o", "json"))
@@ -248,7 +248,7 @@ def _texts(root: Path, environments: Iterable[str]) -> Jobs:
 
 def _path(job: str, file: str) -> str:
     name, _, short = job.partition("/")
-    return f"{folder_of(name)}/{short}/{file}"
+    return f"{rendered_folder(name)}/{short}/{file}"
 
 
 def _chart(root: Path, environments: Iterable[str]) -> str:
