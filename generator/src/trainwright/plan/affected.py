@@ -29,7 +29,7 @@ def jobs(before: Revision, after: Revision, changed: frozenset[str]) -> frozense
         if file in rendered
         or (
             (file.path in readers or deciding.is_shared(file.environment))
-            and not changed.isdisjoint(after.unsettled(file).loaded.files)
+            and not changed.isdisjoint(after.job(file).loaded.files)
         )
     }
     touched |= {file for file in _retired(before, after, changed) if after.has(file)}

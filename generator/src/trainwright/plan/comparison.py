@@ -352,8 +352,6 @@ class Comparison(Owner):
         new = [file for file in files if self.after.has(file)]
         outdated = [file for file in new if not self._is_rendered_as_it_is(file)]
         self._batch = self.after.render(outdated, self._options.helm)
-        for file in new:
-            self.after.settle(file, self._rendered(file))
 
     def _is_rendered_as_it_is(self, file: JobFile) -> bool:
         cell = cell_of(self, Comparison._rendered, file)
@@ -362,7 +360,7 @@ class Comparison(Owner):
     @tracked()
     def _rendered(self, file: JobFile) -> Rendered:
         """Return what a job renders to after the merge; that depends on the job and its run."""
-        self.after.unsettled(file)
+        self.after.job(file)
         self.after.rendered(file)
         return self._batch.pop(file)
 
@@ -429,8 +427,8 @@ class Comparison(Owner):
         """
         now = self._now(file)
         if self._is_rendered(file):
-            before = self.before.at_hand(file, believed=True)
-            after = self.after.at_hand(file, believed=not self._is_forged(file))
+            before = self.before.at_hand(file)
+            after = self.after.at_hand(file, now, believed=not self._is_forged(file))
         else:  # what rendering would make of it
             before = self._was(file)
             after = self.after.after(file, now, before) if now else None
@@ -843,7 +841,7 @@ class Comparison(Owner):
         it, where it is known already.
         """
         for file in self.before.survey.jobs.get(name, ()):
-            asking = (self.after if file in unchanged else self.before).asking(file)
+            asking = self._asked(file) if file in unchanged else self.before.asking(file)
             if asking.job:
                 yield asking.job, asking.demand
 
@@ -887,7 +885,12 @@ class Comparison(Owner):
         for file in self.after.survey.jobs.get(name, ()):
             ended = lost and self.before.has(file) and self.before.job(file).finished
             if file not in nothing and not ended:
-                yield self.after.asking(file)
+                yield self._asked(file)
+
+    def _asked(self, file: JobFile) -> Asking:
+        """Return what a job requests after the merge, by what its run takes of its edits."""
+        now, after = self._now(file), self.after
+        return after.asked_by(after.settled(file, now)) if now else after.asking(file)
 
     def _left(self, changes: tuple[JobChange, ...]) -> Iterator[tuple[Job, Demand]]:
         """Yield each job that goes on although a change removes it from git, and its demand."""

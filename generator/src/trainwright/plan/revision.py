@@ -6,12 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
-from operator import is_
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
-from trainwright.files.memo import Cell, tracked
+from trainwright.files.memo import tracked
 from trainwright.kinds import DEFAULT, NAMED
 from trainwright.plan.model import PlannedRun
 from trainwright.plan.training import Training
@@ -70,9 +68,13 @@ class Revision(Workspace):
         counted = progress.counted(outcomes, len(items), "jobs")
         return {rendered.file: rendered for rendered, _ in counted}
 
-    def at_hand(self, file: JobFile, *, believed: bool) -> PlannedRun | None:
+    def at_hand(
+        self, file: JobFile, rendered: Rendered | None = None, *, believed: bool = True
+    ) -> PlannedRun | None:
         """Return a job's run by its present files, which are what will be applied: those that the
         kustomization lists, whatever the record says. None if there is neither record nor manifest.
+
+        `rendered` is what the job renders to.
         """
         folder = self.folder(file.environment)
         inside = f"{folder.path}/{file.name}"
@@ -91,7 +93,8 @@ class Revision(Workspace):
         if record is None and not texts:
             return None
         name = record.object if record else file.name
-        run = self._run(self.job(file), name, target, texts) if self.has(file) else None
+        job = self.settled(file, rendered) if self.has(file) else None
+        run = self._run(job, name, target, texts) if job else None
         bare = run or PlannedRun(
             object=name if texts else "",
             target=target,
@@ -112,33 +115,14 @@ class Revision(Workspace):
         job = self.job(file).job if self.has(file) else None
         return job.target if job else DEFAULT
 
-    def unsettled(self, file: JobFile) -> ResolvedJob:
-        """Return a job as it is before it is rendered."""
-        return super().job(file)
-
-    @tracked()
-    def job(self, file: JobFile) -> ResolvedJob:
-        """Return a job, with the record and decision that `settle` was given for it, if it was."""
-        unsettled = self.unsettled(file)
-        settled = self._settled(file).get()
-        if settled is None or settled[0] is not unsettled:
-            return unsettled
-        return replace(unsettled, record=settled[1].record, decision=settled[1].decision)
-
-    def settle(self, file: JobFile, rendered: Rendered) -> None:
-        """If rendering a job has held changes back, let all later reads of the job see that."""
-        held = rendered.record is not None and rendered.record.held
-        self._settled(file).put((self.unsettled(file), rendered) if held else None)
-
-    def _settled(self, file: JobFile) -> Cell[tuple[ResolvedJob, Rendered] | None]:
-        """Return the cell with what `settle` was given last for a job."""
-        if file not in self._held:
-            self._held[file] = Cell(self.memo, lambda: None, same=_is_same_pair)
-        return self._held[file]
-
-    @cached_property
-    def _held(self) -> dict[JobFile, Cell[tuple[ResolvedJob, Rendered] | None]]:
-        return {}
+    def settled(self, file: JobFile, rendered: Rendered | None) -> ResolvedJob:
+        """Return a job, with the changes that its run does not take: they are known once it is
+        rendered.
+        """
+        resolved = self.job(file)
+        if rendered is None or rendered.record is None or not rendered.record.held:
+            return resolved
+        return replace(resolved, record=rendered.record, decision=rendered.decision)
 
     @tracked()
     def applied(self, file: JobFile) -> PlannedRun | None:
@@ -163,7 +147,7 @@ class Revision(Workspace):
         if decision.step is Step.KEEP and not texts:
             own = self.applied(file)
             texts = own.files if own and own.object == decision.name else _files(before)
-        run = self._run(self.job(file), decision.name, rendered.target, texts)
+        run = self._run(self.settled(file, rendered), decision.name, rendered.target, texts)
         adopted = rendered.record is not None and rendered.record.adopted
         return replace(run, state=decision.state, retired=decision.finished, adopted=adopted)
 
@@ -191,10 +175,6 @@ def _named_by_its_files(run: PlannedRun) -> PlannedRun:
         return run
     names = [manifest.name for manifest in Training(run).trained]
     return replace(run, object=names[0]) if names and run.object not in names else run
-
-
-def _is_same_pair(first: tuple[object, ...] | None, second: tuple[object, ...] | None) -> bool:
-    return len(first or ()) == len(second or ()) and all(map(is_, first or (), second or ()))
 
 
 def _files(run: PlannedRun | None) -> Mapping[str, str]:

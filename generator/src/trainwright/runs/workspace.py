@@ -372,10 +372,12 @@ class Workspace(Owner):
     def asking(self, file: JobFile) -> Asking:
         """Return what a job requests (cached)."""
         job = self.current_job(file)
-        if job is None:
-            resolved = self.job(file)
-            ended = resolved.decision is None or resolved.decision.step is Step.END
-            job = None if ended else self.running(resolved)
+        return Asking(job, self.demand(job)) if job else self.asked_by(self.job(file))
+
+    def asked_by(self, resolved: ResolvedJob) -> Asking:
+        """Return what the run of a job requests."""
+        ended = resolved.decision is None or resolved.decision.step is Step.END
+        job = None if ended else self.running(resolved)
         return Asking(job, self.demand(job) if job else NOTHING)
 
     def running(self, resolved: ResolvedJob) -> Job | None:
