@@ -21,7 +21,7 @@ from trainwright.documents.yamlio import Document, parse
 from trainwright.files.tree import Folder
 from trainwright.kinds import KINDS, TARGETS, operators
 from trainwright.runs.recorded_job import job_of
-from trainwright.runs.workspace import Workspace
+from trainwright.runs.workspace import ResolvedJob, Workspace
 from trainwright.specs import layers
 from trainwright.specs.demand import Demand, Range
 from trainwright.specs.merge import ENVIRONMENT as ENVIRONMENT_LAYER
@@ -73,6 +73,13 @@ def _repository(root: Path, job: str = JOB, target: str = "jobset") -> Repositor
     git(root, "add", ".")
     git(root, "commit", "--quiet", "--message", "first")
     return repository
+
+
+def _only(root: Path) -> ResolvedJob:
+    """Return the only job of a repository."""
+    workspace = Workspace(Folder(root))
+    [(file,)] = workspace.survey.jobs.values()
+    return workspace.job(file)
 
 
 def _edited(repository: Repository, old: str, new: str) -> None:
@@ -239,10 +246,9 @@ def test_a_plan_counts_every_role_at_its_pool_and_the_job_once(tmp_path: Path) -
 
 def test_the_demand_of_a_job_is_that_of_its_groups(tmp_path: Path) -> None:
     _repository(tmp_path)
-    workspace = Workspace(Folder(tmp_path))
-    (resolved,) = workspace.jobs.values()
+    resolved = _only(tmp_path)
     assert resolved.job is not None
-    demand = workspace.demand(resolved.job)
+    demand = Workspace(Folder(tmp_path)).demand(resolved.job)
     assert demand.gpus == Range(42, 42)
     assert demand.cost == Range(10 * (40 * 2.0 + 2 * 0.5), 10 * (40 * 2.0 + 2 * 0.5))
     assert {pool: part.gpus.low for pool, part in demand.pools.items()} == {"h100": 40, "l4": 2}
@@ -932,7 +938,7 @@ def test_a_role_has_the_defaults_of_the_pool_that_it_names(tmp_path: Path) -> No
     rollout = _env(repository, "rollout")
     assert (rollout["NET"], rollout["BIG"]) == ("ib", "1")
     assert "SMALL" not in rollout
-    (resolved,) = Workspace(Folder(tmp_path)).jobs.values()
+    resolved = _only(tmp_path)
     assert resolved.job is not None
     demand = Workspace(Folder(tmp_path)).demand(resolved.job)
     assert demand.of("l4").gpus == Range(2, 2)
@@ -954,14 +960,14 @@ def test_explain_names_the_pool_of_a_role(tmp_path: Path) -> None:
 def test_a_run_keeps_what_the_pool_of_a_role_had_then(tmp_path: Path) -> None:
     repository = _with_defaults(tmp_path)
     before = _object(repository).body
-    begun = next(iter(Workspace(Folder(tmp_path)).jobs.values())).job
+    begun = _only(tmp_path).job
     repository.write("prod/environment.yaml", WITH_DEFAULTS.replace("NET: tcp", "NET: udp"))
     assert repository.run("render").exit_code == 0
     assert _object(repository).body == before
-    ((file, now),) = Workspace(Folder(tmp_path)).jobs.items()
+    now = _only(tmp_path)
     assert now.record is not None
     assert now.sources is not None
-    assert job_of(now.record, file, now.sources.environment) == begun
+    assert job_of(now.record, now.loaded.file, now.sources.environment) == begun
     assert now.job != begun
     planned = repository.run("plan", "--against", "main").stdout
     assert "roles.reward.env.NET" in planned, planned

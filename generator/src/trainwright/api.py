@@ -240,9 +240,9 @@ def stale_wiring(root: Path) -> Callable[[Workspace], tuple[str, ...]] | None:
     """Return what names the stale files of wiring, or None where there is none beside the specs."""
     if not (root / WIRING).is_dir():
         return None
-    from trainwright.gitops.wiring.writing import stale_in  # 50 ms, and few have wiring
+    from trainwright.gitops.wiring.writing import stale  # 50 ms, and few have wiring
 
-    return stale_in
+    return stale
 
 
 def _of_spec(path: str) -> str:

@@ -126,9 +126,11 @@ def _say_wiring(context: Context, workspace: Workspace | None) -> None:
 
     if not (context.root / WIRING).is_dir():
         return
+    from trainwright.files.tree import Folder
     from trainwright.gitops.wiring import writing
+    from trainwright.runs.workspace import Workspace
 
-    if stale := writing.stale(context.root, workspace):
+    if stale := writing.stale(workspace or Workspace(Folder(context.root))):
         command = f"run `trainwright gitops wire --out {WIRING}`"
         click.echo(f"The wiring is not up to date ({listed(stale, 3)}): {command}.", err=True)
 

@@ -10,7 +10,7 @@ from trainwright.datatypes.same import digest
 from trainwright.files import filetree
 from trainwright.files.entry import Entry, Kind, above, is_ignore_file
 from trainwright.files.memo import Cell, Memo
-from trainwright.files.tree import NOTHING, Edited, Folder, Tree, read_regular
+from trainwright.files.tree import NOTHING, Edited, Folder, Tree, paths_below, read_regular
 
 Question = Literal["entries", "kind", "read", "ignored", "digest", "files"]
 Answers: TypeAlias = Mapping[Question, Mapping[str, object]]  # by path
@@ -242,15 +242,8 @@ def _files(tree: Tree, folder: str) -> tuple[str, ...]:
         return filetree.listing(tree.root / folder) if there else ()
     if isinstance(tree, Edited) and not any(p.startswith(f"{folder}/") for p in tree.files):
         return _files(tree.below, folder)
-    return tuple(_listed(tree, folder)) if tree.kind(folder) == "folder" else ()
-
-
-def _listed(tree: Tree, folder: str) -> Iterator[str]:
-    for entry in tree.entries(folder):
-        if entry.kind == "folder":
-            yield from (f"{entry.name}/{path}" for path in _listed(tree, f"{folder}/{entry.name}"))
-        else:
-            yield entry.name
+    paths = paths_below(tree, folder) if tree.kind(folder) == "folder" else ()
+    return tuple(path.removeprefix(f"{folder}/") for path in paths)
 
 
 def _digest(tree: Tree, path: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from io import FileIO
 from operator import or_
@@ -65,6 +65,16 @@ class Tree(Protocol):
     def ignored(self, folder: str) -> frozenset[str]:
         """Return what git ignores in a folder, by path in it; nested repositories end in /."""
         ...
+
+
+def paths_below(tree: Tree, folder: str) -> Iterator[str]:
+    """Yield the paths of all files below a folder, from the root."""
+    for entry in tree.entries(folder):
+        path = f"{folder}/{entry.name}" if folder else entry.name
+        if entry.kind == "folder":
+            yield from paths_below(tree, path)
+        else:
+            yield path
 
 
 @dataclass(frozen=True, slots=True)

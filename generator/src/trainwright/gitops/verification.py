@@ -229,7 +229,7 @@ def _of_published(
     """
     listed = ("rev-list", "--reverse", "--first-parent", commit, "--", stated.path)
     made = [each for each in repository.line(*listed).split() if repository.has(each, stated.path)]
-    befores = [_parent(repository, each) for each in made]
+    befores = ["".join(repository.parents(each)[:1]) for each in made]
     present: Mapping[str, bytes] = {}
     bad: dict[str, Compared] = {}
     for each, before, end in zip(made, befores, [*befores[1:], commit], strict=True):
@@ -261,11 +261,6 @@ def _of_published(
     sums = {path: digest(raw) for path, raw in present.items()}
     files = (bad.get(p, Compared(path=p, sha256=sums.get(p, ""))) for p in sorted({*sums, *bad}))
     return ComparedSet(environment=stated.environment, files=tuple(files), rendered=rendered)
-
-
-def _parent(repository: Repository, commit: str) -> str:
-    parents = repository.line("rev-list", "--max-count=1", "--parents", commit).split()[1:]
-    return parents[0] if parents else ""
 
 
 def _published(

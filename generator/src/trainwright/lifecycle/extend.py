@@ -17,7 +17,7 @@ def extend(subject: Subject, by: str) -> Step:
     allowed = subject.value(_FIELD)
     if allowed is None:
         return Step(message="has no maxDuration: it runs as long as it takes", refused=True)
-    if subject.value("/state") == "cancelled" or subject.finished:
+    if subject.is_over:
         return Step(message="is over: nothing of it is left to extend", refused=True)
     if not by.startswith("+"):
         if more == seconds(allowed):

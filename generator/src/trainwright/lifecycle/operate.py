@@ -17,7 +17,7 @@ def prioritize(subject: Subject, priority: str) -> Step:
         return Step(
             message=f'has a number for its priority, and "{priority}" is not one', refused=True
         )
-    if _is_over(subject):
+    if subject.is_over:
         return Step(message=f"{_OVER} prioritize", refused=True)
     return _edited(subject, field, wanted, "priority")
 
@@ -34,7 +34,7 @@ def move(subject: Subject, queue: str) -> Step:
     """Put a run into another queue, while it waits."""
     if not subject.value("/queue"):
         return Step(message="is in no queue: write `queue` for its next run", refused=True)
-    if _is_over(subject):
+    if subject.is_over:
         return Step(message=f"{_OVER} move", refused=True)
     shown = f"`trainwright status --diff {subject.file}` looks whether the API server takes it"
     note = f"a queue is changed while the run waits in it, and not once it is admitted: {shown}"
@@ -51,7 +51,3 @@ def _edited(
     raw = editing.put(subject.file.path, subject.raw, pointer, wanted)
     message = f"has {called} {wanted}{f' instead of {was}' if was else ''}"
     return Step(message=message, files={subject.file.path: raw}, notes=notes, for_the_run=field)
-
-
-def _is_over(subject: Subject) -> bool:
-    return subject.value("/state") == "cancelled" or subject.finished

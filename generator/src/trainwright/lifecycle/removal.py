@@ -64,6 +64,6 @@ def _as_begun(subject: Subject) -> tuple[Job, Environment]:
     sources, record = subject.sources, subject.record
     if record is not None and subject.object == record.object:
         with suppress(CannotAdjust):
-            recorded = recorded_job(record, sources.spec, sources.environment, subject.file.path)
+            recorded = recorded_job(record, sources)
             return recorded.job, recorded.environment
     return sources.job, subject.environment

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from posixpath import join
 
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.errors import OutputError, TrainwrightError
@@ -171,11 +172,11 @@ class Committing:
             changes = environment.changes or filetree.Changes({}, {}, ())
             paths = (*changes.written, *changes.removed)
             changed |= {f"{environment.folder}/{path}" for path in paths}
-        return frozenset(f"{self._inside}/{path}" if self._inside else path for path in changed)
+        return frozenset(join(self._inside, path) for path in changed)
 
     @property
     def _folder(self) -> str:
-        return f"{self._inside}/{ENVIRONMENTS}" if self._inside else ENVIRONMENTS
+        return join(self._inside, ENVIRONMENTS)
 
     def refuse_mixing(self, outcome: Outcome, environments: tuple[EnvironmentBuild, ...]) -> None:
         """Raise an error when a file to commit has unrelated edits in it."""

@@ -138,6 +138,11 @@ class Subject:
         """Whether the run that the spec describes has finished, by the ledger."""
         return bool(self.ledger.runs) and self.decision.finished
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of the run is left: it was cancelled, or has finished."""
+        return self.value("/state") == "cancelled" or self.finished
+
 
 def load(tree: Tree, file: JobFile, history: History | None, *, begun: bool = False) -> Subject:
     """Return a job of a tree. Raise SourceError if it is not valid, unless it is only `begun`.

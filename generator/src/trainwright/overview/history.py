@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
+from posixpath import join
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile
@@ -42,7 +43,7 @@ def events(root: Path) -> tuple[Event, ...]:
         repository, inside = git.around(root)
     except GitError:
         return ()
-    folder = f"{inside}/{ENVIRONMENTS}" if inside else ENVIRONMENTS
+    folder = join(inside, ENVIRONMENTS)
     log = b""
     with suppress(GitError):  # no commit yet
         log = repository.git(

@@ -36,7 +36,7 @@ from trainwright.files import filetree
 from trainwright.files.git import GitError
 from trainwright.files.lineage import Lineage
 from trainwright.files.memo import Owner, tracked
-from trainwright.files.tree import NOTHING, Edited, Tree
+from trainwright.files.tree import NOTHING, Edited, Tree, paths_below
 from trainwright.findings import diagnostics as dx
 from trainwright.objects.grants import grants
 from trainwright.render import written
@@ -703,18 +703,10 @@ def _contains(paths: Sequence[str], path: str) -> bool:
     return at < len(paths) and paths[at] == path
 
 
-def _state(tree: Tree, folder: str, prefix: str = "") -> State:
+def _state(tree: Tree, folder: str) -> State:
     """Return the files of a folder of a tree, by path in it."""
-    if tree.kind(folder) != "folder":
-        return {}
-    contents: dict[str, bytes] = {}
-    for entry in tree.entries(folder):
-        path = f"{folder}/{entry.name}"
-        if entry.kind == "folder":
-            contents |= _state(tree, path, f"{prefix}{entry.name}/")
-        else:
-            contents[f"{prefix}{entry.name}"] = _content(tree, path)
-    return contents
+    paths = paths_below(tree, folder) if tree.kind(folder) == "folder" else ()
+    return {path.removeprefix(f"{folder}/"): _content(tree, path) for path in paths}
 
 
 def _content(tree: Tree, path: str) -> bytes:

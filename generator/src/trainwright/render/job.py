@@ -34,7 +34,7 @@ from trainwright.runs import record as records
 from trainwright.runs.adopted import Adopted, elsewhere, without_place
 from trainwright.runs.adopted import path as path_of_adopted
 from trainwright.runs.begin import begun
-from trainwright.runs.decide import begun_after, next_name, settled
+from trainwright.runs.decide import begun_after, begun_name, settled
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.record import VALUES_FILE, Record, Recorded
 from trainwright.runs.recorded_job import CannotAdjust, edited_operation, recorded_job
@@ -78,10 +78,6 @@ class Rendered:
     @property
     def target(self) -> str:
         return self.record.target if self.record else ""
-
-    @property
-    def finished(self) -> bool:
-        return self.decision is not None and self.decision.finished
 
     @property
     def begins(self) -> bool:
@@ -236,7 +232,8 @@ def _next_run(done: Rendered, work: _Work) -> Rendered:
     target = TARGETS[job.target]
     decision = work.decision
     begins = decision.step is Step.BEGIN
-    name = decision.name if begins else next_name(sources, decision.record)
+    replaced = decision.record.object if decision.record else ""
+    name = decision.name if begins else begun_name(sources, replaced)
     has_none = job.target == ADOPTED.name and not begins
     unfit = () if has_none else _unfit(sources.spec, job, environment, target, name)
     problems = (*done.findings, *unfit)
@@ -469,7 +466,7 @@ def _texts(work: _Work, recorded: Recorded) -> Mapping[str, str]:
     sources, was = work.sources, recorded.record  # or they are rendered elsewhere
     if was.adopted and sources.adopted is not None:
         return _readopted(work.file, sources.adopted, was)
-    run = recorded_job(was, sources.spec, sources.environment, work.file.path)
+    run = recorded_job(was, sources)
     texts = adjust.restored(run, work.texts)
     if texts is None:
         raise CannotAdjust(
@@ -498,7 +495,7 @@ def _adjusted(work: _Work, was: Record, texts: Mapping[str, str]) -> Adjusted:
     if work.decision.state == was.state and not edited_operation(was, sources):
         return adjust.Adjusted(texts, {})
     return adjust.Adjusting(
-        found=recorded_job(was, sources.spec, sources.environment, work.file.path),
+        found=recorded_job(was, sources),
         texts=texts,
         sources=sources,
         render=work.texts,

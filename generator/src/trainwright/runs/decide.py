@@ -85,11 +85,6 @@ def begun_after(replaced: str, decision: Decision, sources: Sources) -> Decision
     return replace(decision, name=begun_name(sources, replaced), replaces=replaced)
 
 
-def next_name(sources: Sources, record: Record | None) -> str:
-    """Return the object name of a run that begins now, in place of the recorded one (if any)."""
-    return begun_name(sources, record.object if record else "")
-
-
 def begun_name(sources: Sources, replaced: str) -> str:
     """Return the object name of a run that begins in place of the given object ("" for none)."""
     digest = identity.spec_hash(sources.job, sources.environment, replaced)
@@ -223,7 +218,7 @@ def _operated_alike(sources: Sources, record: Record) -> frozenset[str]:
     Return none if this version cannot interpret the record.
     """
     try:
-        run = recorded_job(record, sources.spec, sources.environment, sources.job.source)
+        run = recorded_job(record, sources)
     except CannotAdjust:
         return frozenset()
     was, now = operated(run.job), operated(sources.job)
@@ -246,7 +241,7 @@ def _facts(sources: Sources, record: Record) -> tuple[Mapping[str, Data], Mappin
     """Return the facts of a run, and those of today without what its record could not have."""
     job, environment = sources.job, sources.environment
     try:
-        run = recorded_job(record, sources.spec, environment, job.source)
+        run = recorded_job(record, sources)
     except CannotAdjust:
         return record.environment, identity.facts(job, environment)
     unknown = identity.unrecorded_facts(record.environment, run.job, run.environment)

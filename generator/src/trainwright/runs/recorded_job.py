@@ -33,27 +33,25 @@ class RecordedJob:
     environment: Environment
 
 
-def recorded_job(
-    record: Record, spec: Layered, environment: Environment, source: str
-) -> RecordedJob:
+def recorded_job(record: Record, sources: Sources) -> RecordedJob:
     """Return the job of a record as this version understands it. Raise CannotAdjust if it does not.
 
-    `spec` and `environment` are today's: they lend what no rendered byte depends on.
+    The `sources` are today's: they lend what no rendered byte depends on.
     """
-    then = began_in(record, environment)
-    job = _typed(record, record.spec, spec, then, source)
+    then = began_in(record, sources.environment)
+    job = _typed(record, record.spec, sources, then)
     suspended = record.state == "suspended"
     return RecordedJob(record, replace(job, state="suspended" if suspended else "active"), then)
 
 
 def _typed(
-    record: Record, data: Mapping[str, Data], spec: Layered, environment: Environment, source: str
+    record: Record, data: Mapping[str, Data], sources: Sources, environment: Environment
 ) -> Job:
-    about = {key: spec.data[key] for key in ("apiVersion", "kind", "name")}
-    layered = replace(spec, data={**data, **about})
+    about = {key: sources.spec.data[key] for key in ("apiVersion", "kind", "name")}
+    layered = replace(sources.spec, data={**data, **about})
     if not schema.effective_job().accepts(without_nulls(layered.data)):
         raise CannotAdjust(f"{record.object} was rendered from a spec that is not valid any more")
-    return resolve.typed(layered, environment, source)
+    return resolve.typed(layered, environment, sources.job.source)
 
 
 def edited_job(recorded: RecordedJob, sources: Sources, names: Collection[str]) -> Job:
@@ -62,7 +60,7 @@ def edited_job(recorded: RecordedJob, sources: Sources, names: Collection[str]) 
     Raise CannotAdjust if the result is not a job.
     """
     data = meaning.with_operation(recorded.record, sources.own, sources.spec.data, names)
-    job = _typed(recorded.record, data, sources.spec, recorded.environment, sources.job.source)
+    job = _typed(recorded.record, data, sources, recorded.environment)
     return replace(job, state=recorded.job.state)
 
 
@@ -72,7 +70,7 @@ def edited_operation(record: Record, sources: Sources) -> tuple[str, ...]:
     if not names:
         return ()
     try:
-        run = recorded_job(record, sources.spec, sources.environment, sources.job.source)
+        run = recorded_job(record, sources)
         now = operated(edited_job(run, sources, names))
     except CannotAdjust:
         return names

@@ -295,7 +295,7 @@ class Workspace(Owner):
         if record is None and self._earlier is not None:
             earlier = self._earlier.recorded(file)
             record = earlier.record if earlier else None
-        if resolved_job.sources and record is not None and self._is_current(file, record):
+        if resolved_job.sources and record is not None and self._current(file, record) is not None:
             return replace(resolved_job, record=record, decision=unchanged(record))
         return decided(resolved_job, record, self.ledger(file.environment))
 
@@ -306,11 +306,6 @@ class Workspace(Owner):
     @tracked()
     def _files(self) -> frozenset[JobFile]:
         return frozenset(file for jobs in self.survey.jobs.values() for file in jobs)
-
-    @property
-    def jobs(self) -> Mapping[JobFile, ResolvedJob]:
-        """Every job of every environment."""
-        return {file: self.job(file) for jobs in self.survey.jobs.values() for file in jobs}
 
     def resolve(self, file: JobFile) -> ResolvedJob:
         """Return a job merged and resolved, regardless of its run."""
@@ -390,7 +385,7 @@ class Workspace(Owner):
         if decision.step is Step.BEGIN or record is None or not decision.held:
             return sources.job
         try:
-            recorded = recorded_job(record, sources.spec, sources.environment, sources.job.source)
+            recorded = recorded_job(record, sources)
         except CannotAdjust:
             return sources.job
         names = {*edited_operation(record, sources)}.difference(record.held)
@@ -406,7 +401,7 @@ class Workspace(Owner):
         """Return the run of a job. If it is up to date, this only costs reading its files."""
         folder = self.folder(file.environment)
         record = folder.record(file.name)
-        if record is not None and self._is_current(file, record):
+        if record is not None and self._current(file, record) is not None:
             return self._job_run(file, record.object, record.state, record)
         if folder.is_unreadable(file.name):
             return JobRun(object="", target="", state=RunState.UNREADABLE)
@@ -480,12 +475,10 @@ class Workspace(Owner):
             return None
         return self.reader.with_files(stack(layers.of_job([document])))
 
-    def _is_current(self, file: JobFile, record: Record) -> bool:
-        """Whether nothing that a run began with has changed since, in its own file or around it."""
-        return self._current(file, record) is not None
-
     def _current(self, file: JobFile, record: Record) -> Job | None:
-        """Return the job of a run that is up to date, or None for any other run."""
+        """Return the job of a run that is up to date: nothing that it began with has changed since,
+        in its own file or around it. None for any other run.
+        """
         environment = self.sound(file.environment)
         if environment is None or record.held or not self._says_the_same(file, record):
             return None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from functools import cached_property
 from pathlib import PurePosixPath
+from posixpath import join
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENT_FILE, rendered_folder
@@ -13,7 +14,7 @@ from trainwright.datatypes.listing import listed
 from trainwright.files import filetree
 from trainwright.files.filetree import Changes
 from trainwright.files.git import Repository
-from trainwright.files.tree import NOTHING, Edited, Tree
+from trainwright.files.tree import NOTHING, Edited, Tree, paths_below
 from trainwright.gitops.publish import provenance
 from trainwright.gitops.publish.model import PublishError
 from trainwright.gitops.publish.provenance import METADATA
@@ -37,7 +38,7 @@ class Holding:
 
     def full(self, path: str) -> str:
         """Return a path in the folder, from the top."""
-        return f"{self.folder}/{path}" if self.folder else path
+        return join(self.folder, path)
 
     @cached_property
     def files(self) -> Mapping[str, bytes]:
@@ -45,7 +46,10 @@ class Holding:
         if not self.tip or (self.folder and not self.repository.has(self.tip, self.folder)):
             return {}
         tree = self.repository.tree(self.tip, self.folder)
-        return dict(_files(tree, ""))
+        return {
+            path: tree.read(path) if tree.kind(path) == "file" else b""
+            for path in paths_below(tree, "")
+        }
 
     @cached_property
     def _records(self) -> Mapping[str, Record | None]:
@@ -150,12 +154,3 @@ class Change:
     def add(self, other: Change) -> None:
         self.files |= other.files
         self.removed += other.removed
-
-
-def _files(tree: Tree, folder: str) -> Iterator[tuple[str, bytes]]:
-    for entry in tree.entries(folder):
-        path = f"{folder}/{entry.name}" if folder else entry.name
-        if entry.kind == "folder":
-            yield from _files(tree, path)
-        else:
-            yield path, tree.read(path) if entry.kind == "file" else b""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from posixpath import join
 from time import sleep
 
 from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile, rendered_folder
@@ -68,7 +69,7 @@ class Publisher:
         return load.discover(specs).jobs if has_environments else {}
 
     def _from_top(self, path: str) -> str:
-        return f"{self._inside}/{path}" if self._inside else path
+        return join(self._inside, path)
 
     # --- where to ------------------------------------------------------------------------------
 

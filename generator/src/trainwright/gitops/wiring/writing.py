@@ -11,7 +11,7 @@ from trainwright.datatypes.layout import WIRING, environment_path
 from trainwright.documents import yamlio
 from trainwright.files import filetree
 from trainwright.files.filetree import Changes
-from trainwright.files.tree import Folder, Tree
+from trainwright.files.tree import paths_below
 from trainwright.gitops.wiring import WIRINGS, customizations
 from trainwright.gitops.wiring.survey import LoadedSites, load_sites
 from trainwright.gitops.wiring.wiring import Site
@@ -104,18 +104,11 @@ def changes(folder: Path, surveyed: LoadedSites) -> Changes:
     return filetree.compare(wanted, present, keep)
 
 
-def stale(root: Path, workspace: Workspace | None = None) -> tuple[str, ...]:
-    """Return the files of a repository's own folder of wiring that are not as `wire` writes them.
+def stale(workspace: Workspace) -> tuple[str, ...]:
+    """Return the files of wiring beside specs that are not as `wire` writes them.
 
     Environments without a folder there may be wired elsewhere; those with errors cannot be.
     """
-    folder = Folder(root)
-    files = _compared(folder, workspace or Workspace(folder))
-    return files.stale if files else ()
-
-
-def stale_in(workspace: Workspace) -> tuple[str, ...]:
-    """Return what `stale` returns, for wiring beside specs that may be those of a commit."""
     files = compared(workspace)
     return files.stale if files else ()
 
@@ -124,10 +117,7 @@ def compared(workspace: Workspace) -> WiringFiles | None:
     """Return the files of wiring beside specs, which may be those of a commit, compared with what
     `wire` writes; None if errors keep it from writing any.
     """
-    return _compared(workspace.tree, workspace)
-
-
-def _compared(folder: Tree, workspace: Workspace) -> WiringFiles | None:
+    folder = workspace.tree
     if folder.kind(WIRING) != "folder" or not workspace.survey.jobs:
         return WiringFiles()
     surveyed = load_sites(Path(), (), workspace)
@@ -139,7 +129,7 @@ def _compared(folder: Tree, workspace: Workspace) -> WiringFiles | None:
     wanted = {
         f"{WIRING}/{name}": text for name, text in tree(replace(surveyed, sites=sites)).items()
     }
-    inside = {path for site in sites for path in _files(folder, _folder(site))}
+    inside = {path for site in sites for path in paths_below(folder, _folder(site))}
     once = (f"{WIRING}/{name}" for name in (customizations.CONFIG_MAP, customizations.HELM_VALUES))
     present = {path: folder.read(path) for path in {*inside, *once} if folder.kind(path) == "file"}
     current = {path for path, text in wanted.items() if present.get(path) == text.encode()}
@@ -150,15 +140,6 @@ def _compared(folder: Tree, workspace: Workspace) -> WiringFiles | None:
 
 def _folder(site: Site) -> str:
     return f"{WIRING}/{site.environment.name}"
-
-
-def _files(tree: Tree, folder: str) -> Iterator[str]:
-    for entry in tree.entries(folder):
-        path = f"{folder}/{entry.name}"
-        if entry.kind == "folder":
-            yield from _files(tree, path)
-        else:
-            yield path
 
 
 def _ours(path: Path) -> bool:

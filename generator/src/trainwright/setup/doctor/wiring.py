@@ -14,7 +14,7 @@ def wiring(examined: Examined) -> Iterator[Diagnosis]:
     """Yield a warning if files below wiring/ are not as `wire` writes them."""
     if not (examined.root / WIRING).is_dir():
         yield ok(f"there is no {WIRING}/")
-    elif stale := writing.stale(examined.root):
+    elif stale := writing.stale(examined.workspace):
         yield warning(
             f"not up to date: {listed(stale, 3)}",
             "The engine applies what the files say: a run without a Kustomization of its own does "
