@@ -131,12 +131,13 @@ def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None
     if context.replaces is not None and (decision.step is Step.BEGIN or record is None):
         decision = begun_after(context.replaces, decision, sources)
     done = replace(failed, usable=True, decision=decision)
-    work = _Work(sources, decision, context.engine, loaded.file, loaded.source)
-    if _checks_next_run(decision, context):
+    work = _Work(sources, decision, context, loaded.file, loaded.source, present)
+    # Always if it begins now, and never that of a finished job.
+    if decision.step is Step.BEGIN or (context.check_next_runs and decision.step is not Step.END):
         done = _next_run(replace(done, waivers=sources.job.waivers), work)
         done = _outgrown(done, findings[len(loaded.findings) :], work)
     if decision.step is Step.BEGIN:
-        return _begun(done, present, context)
+        return _begun(done, work)
     done = replace(done, files={}, record=None)
     if decision.step is Step.ADOPT and done.usable:
         return _adopted(done, work)
@@ -146,46 +147,33 @@ def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None
         done = replace(done, findings=findings, waivers=waivers)
     if present is None:
         return replace(done, record=_record(work, {}, ()))
-    if decision.step is not Step.END and (own_findings := _still_said(work, present.record)):
+    if decision.step is not Step.END and (own_findings := _still_said(work)):
         done = replace(
             done,
             findings=(*done.findings, *own_findings),
             waivers=done.waivers or _waivers_of(sources, own_findings),
         )
-    return _continued(done, work, present, context.ledger)
+    return _continued(done, work)
 
 
-def _begun(done: Rendered, present: Recorded | None, context: Context) -> Rendered:
-    """Return the new run; a finding if it only begins since the ledger lost a finished one."""
-    finding = None if context.new_runs else _unasked(done, present)
-    if finding is None:
+def _begun(done: Rendered, work: _Work) -> Rendered:
+    """Return the new run; a finding if no line of the job's own file requests it: it only begins
+    since the ledger lost a finished one.
+    """
+    if work.context.new_runs or not work.decision.unasked or work.present is None:
         return done
+    file, path = work.file, ledger.path(work.file.environment)
+    finding = dx.UNRECORDED.at(
+        Location(file.path),
+        f"{work.was.object} has finished, and {path} does not list it any more: {done.name} would "
+        "begin",
+        remedy=f"Take its line from a commit that has it (`git checkout COMMIT -- {path}`), or "
+        f"retire it again with `trainwright retire {file}`. `trainwright rerun {file}` begins "
+        "another run.",
+        subject=str(file),
+    )
     findings = (*done.findings, finding)
     return replace(done, usable=False, findings=findings, files={}, record=None)
-
-
-def _unasked(done: Rendered, present: Recorded | None) -> Finding | None:
-    """Return a finding against a run that no line of the job's own file requests, or None."""
-    place, subject = Location(done.file.path), str(done.file)
-    if present is None or done.decision is None or not done.decision.unasked:
-        return None
-    path = ledger.path(done.file.environment)
-    return dx.UNRECORDED.at(
-        place,
-        f"{present.record.object} has finished, and {path} does not list it any more: {done.name} "
-        "would begin",
-        remedy=f"Take its line from a commit that has it (`git checkout COMMIT -- {path}`), or "
-        f"retire it again with `trainwright retire {done.file}`. `trainwright rerun {done.file}` "
-        "begins another run.",
-        subject=subject,
-    )
-
-
-def _checks_next_run(decision: Decision, context: Context) -> bool:
-    """Whether to check the next run: always if it begins now, never that of a finished job."""
-    return decision.step is Step.BEGIN or (
-        context.check_next_runs and decision.step is not Step.END
-    )
 
 
 def _about(file: JobFile, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -194,19 +182,26 @@ def _about(file: JobFile, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A job being rendered: what is written about it, and the decision about its run."""
+    """A job being rendered: what is written about it, its present run, and what happens to that."""
 
     sources: Sources
     decision: Decision
-    engine: Engine
+    context: Context
     file: JobFile
     source: str  # the digest of the job's own file
+    present: Recorded | None
+
+    @property
+    def was(self) -> Record:
+        """The record of the present run."""
+        assert self.present is not None
+        return self.present.record
 
     def texts(self, job: Job, environment: Environment, name: str) -> dict[str, str]:
         """Render a job to files by name. Raise ChartRefusal, or CannotAdjust if it is adopted."""
         if job.target == ADOPTED.name:
             return self._as_it_is(job)
-        texts, top = objects.texts(job, environment, name, self.engine), header(self.file)
+        texts, top = objects.texts(job, environment, name, self.context.engine), header(self.file)
         return {path: top + text for path, text in texts.items()}
 
     def _as_it_is(self, job: Job) -> dict[str, str]:
@@ -354,10 +349,10 @@ def _unadoptable(sources: Sources, adopted: Adopted) -> Iterator[Finding]:
         yield dx.ADOPTED.at(sources.spec.authored(Pointer("/state")), message, remedy=remedy)
 
 
-def _displaced(work: _Work, record: Record) -> tuple[Finding, ...]:
+def _displaced(work: _Work) -> tuple[Finding, ...]:
     """Return the finding that nothing applies an adopted object any more, whose run goes on."""
     adopted = work.sources.adopted
-    if adopted is None or not record.adopted:
+    if adopted is None or not work.was.adopted:
         return ()
     remedy = f"Set mode: rendered, or `trainwright retire {work.file}` once its run is over."
     findings = (
@@ -374,12 +369,12 @@ _UNTIL_THEN = (
 )
 
 
-def _still_said(work: _Work, record: Record) -> tuple[Finding, ...]:
+def _still_said(work: _Work) -> tuple[Finding, ...]:
     """Return the findings about an adopted object whose run goes on: that it deletes itself, and
     what its job waives.
     """
     adopted = work.sources.adopted
-    if adopted is None or not record.adopted or record.object != adopted.name:
+    if adopted is None or not work.was.adopted or work.was.object != adopted.name:
         return ()
     rules = {ttl_set.id, *(waiver.rule for waiver in work.sources.job.waivers)}
     findings = _in_adopted(adopted.manifest, adopted, work.sources)
@@ -400,21 +395,22 @@ def _in_adopted(manifest: Manifest, adopted: Adopted, sources: Sources) -> Itera
 # --- a run that goes on, or has ended ------------------------------------------------------------
 
 
-def _continued(done: Rendered, work: _Work, recorded: Recorded, entries: Ledger) -> Rendered:
+def _continued(done: Rendered, work: _Work) -> Rendered:
     """Return the recorded run in its present state, and operated as it is now."""
-    sources, decision, was = work.sources, work.decision, recorded.record
+    sources, decision, was, present = work.sources, work.decision, work.was, work.present
+    assert present is not None
     if decision.step is Step.END:
-        kept = _attributed(work, recorded, entries)
+        kept = _attributed(work)
         return replace(done, record=replace(kept.ended(decision.state), object=decision.name))
-    if displaced := _displaced(work, was):
+    if displaced := _displaced(work):
         return replace(done, usable=False, findings=(*done.findings, *displaced))
-    whole = recorded.intact and recorded.here
+    whole = present.intact and present.here
     resumed = decision.state != was.state
     if whole and not resumed and not edited_operation(was, sources):
-        return replace(done, record=_attributed(work, recorded, entries))
+        return replace(done, record=_attributed(work))
     try:
-        texts = _texts(work, recorded)
-        adjusted = _adjusted(work, was, texts)
+        texts = _texts(work, present)
+        adjusted = _adjusted(work, texts)
     except (CannotAdjust, ChartRefusal) as error:
         finding = dx.RUN.at(
             sources.spec.authored(Pointer("/state")), str(error), subject=str(work.file)
@@ -423,7 +419,7 @@ def _continued(done: Rendered, work: _Work, recorded: Recorded, entries: Ledger)
     changed = resumed or adjusted.texts != texts
     decision = settled(decision, sources, adjusted.held, changed=changed)
     done = replace(done, decision=decision, findings=(*done.findings, *_held(work, decision)))
-    kept = _attributed(work, recorded, entries, adjusted.held)
+    kept = _attributed(work, adjusted.held)
     if whole and not changed:
         return replace(done, record=kept)
     manifests = objects.manifests(adjusted.texts, was.target)
@@ -432,11 +428,9 @@ def _continued(done: Rendered, work: _Work, recorded: Recorded, entries: Ledger)
     return replace(done, record=kept, files=adjusted.texts)
 
 
-def _attributed(
-    work: _Work, recorded: Recorded, entries: Ledger, held: Collection[str] = ()
-) -> Record:
+def _attributed(work: _Work, held: Collection[str] = ()) -> Record:
     """Return the record of a run that goes on, or has ended, with the present spec's values."""
-    sources, decision, was = work.sources, work.decision, recorded.record
+    sources, decision, was, entries = work.sources, work.decision, work.was, work.context.ledger
     job, inherited = meaning.attributed(was, sources.own, sources.spec.data, held)
     # Another run may have finished with the present values, if a base was changed and changed back.
     if decision.state != "finished" and entries.finished(
@@ -457,13 +451,13 @@ def _held(work: _Work, decision: Decision) -> Iterator[Finding]:
             yield dx.HELD.at(held.place, message, path=held.path, subject=str(work.file))
 
 
-def _texts(work: _Work, recorded: Recorded) -> Mapping[str, str]:
+def _texts(work: _Work, present: Recorded) -> Mapping[str, str]:
     """Return the recorded files. Raise CannotAdjust if they cannot be restored."""
     from trainwright.runs import adjust  # few runs are edited in place
 
-    if recorded.intact and recorded.record.files:
-        return recorded.texts()
-    sources, was = work.sources, recorded.record  # or they are rendered elsewhere
+    sources, was = work.sources, work.was
+    if present.intact and was.files:
+        return present.texts()  # else they are rendered elsewhere
     if was.adopted and sources.adopted is not None:
         return _readopted(work.file, sources.adopted, was)
     run = recorded_job(was, sources)
@@ -487,11 +481,11 @@ def _readopted(file: JobFile, adopted: Adopted, was: Record) -> Mapping[str, str
     return texts
 
 
-def _adjusted(work: _Work, was: Record, texts: Mapping[str, str]) -> Adjusted:
+def _adjusted(work: _Work, texts: Mapping[str, str]) -> Adjusted:
     """Return the recorded files, adjusted to the state and operation that the sources request."""
     from trainwright.runs import adjust
 
-    sources = work.sources
+    sources, was = work.sources, work.was
     if work.decision.state == was.state and not edited_operation(was, sources):
         return adjust.Adjusted(texts, {})
     return adjust.Adjusting(
@@ -638,19 +632,14 @@ def _in_container(hit: Hit, manifests: Sequence[Manifest], spec: Layered) -> Poi
 
 def _in_text(spec: Layered) -> Iterator[Finding]:
     """Yield findings about a spec's text, whether or not it ends up in an object."""
-    yield from _credentials(spec)
+    for hit in secrets.in_spec(spec.data):  # which no rendered object shows
+        yield _finding(secrets.inline_credential, hit, None, spec)
     deceptive = tuple(_deceptive(spec))
     yield from deceptive
     for hit in deception.in_spec(spec.data):
         finding = _finding(deception.deceptive_text, hit, None, spec)
         if not _is_said(finding, deceptive):
             yield finding
-
-
-def _credentials(spec: Layered) -> Iterator[Finding]:
-    """Yield credentials in the spec that no rendered object shows."""
-    for hit in secrets.in_spec(spec.data):
-        yield _finding(secrets.inline_credential, hit, None, spec)
 
 
 def _deceptive(spec: Layered) -> Iterator[Finding]:
