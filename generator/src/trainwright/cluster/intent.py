@@ -126,7 +126,7 @@ def _intents(workspace: Workspace, selection: Selection) -> Iterator[DesiredRun]
         run = workspace.run(file)
         if recorded is None or not recorded.record.files:
             yield DesiredRun(job=file, desired=run.state)
-        elif NAMED[recorded.record.target].plural:  # else no cluster runs it, or has its state
+        elif NAMED[recorded.record.target].is_served:  # else no cluster runs it, or has its state
             yield _rendered(file, recorded, run.held)
 
 

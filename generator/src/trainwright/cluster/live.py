@@ -18,7 +18,7 @@ from trainwright.documents import yamlio
 from trainwright.findings.credentials import HIDDEN
 from trainwright.findings.diagnostics import REFUSED
 from trainwright.findings.redaction import unified_diff
-from trainwright.kinds import TARGETS
+from trainwright.kinds import NAMED
 from trainwright.render.build import EnvironmentBuild
 from trainwright.runs.record import VALUES_FILE
 
@@ -66,7 +66,7 @@ def rendered(root: Path, planned: EnvironmentBuild) -> Iterator[tuple[JobFile, M
     fresh = planned.changes.written if planned.changes else {}
     for job in planned.jobs:
         run = planned.runs.get(job.name)
-        if run is None or TARGETS[run.target].envelope:
+        if run is None or not NAMED[run.target].is_served:
             continue
         for file in sorted(run.files):
             path = f"{job.name}/{file}"

@@ -31,7 +31,7 @@ def _kind(folder: str) -> Kind:
 KINDS: Mapping[tuple[str, str], Kind] = {kind.group_kind: kind for kind in map(_kind, _FOLDERS)}
 # Those that an API server serves.
 SERVED: Mapping[tuple[str, str], Kind] = {
-    known: kind for known, kind in KINDS.items() if kind.plural
+    known: kind for known, kind in KINDS.items() if kind.is_served
 }
 TRAINING: tuple[GroupKind, ...] = tuple(kind.group_kind for kind in SERVED.values())
 # Those whose containers no cluster runs.

@@ -104,6 +104,11 @@ class Kind:
         return self.package.rpartition(".")[2]
 
     @property
+    def is_served(self) -> bool:
+        """Whether an API server serves it, so that a GitOps engine applies its objects."""
+        return bool(self.plural)
+
+    @property
     def group(self) -> str:
         return self.api_version.rpartition("/")[0]
 

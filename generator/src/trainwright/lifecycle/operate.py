@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainwright.datatypes.data import Data
 from trainwright.documents import editing
-from trainwright.kinds import TARGETS
+from trainwright.kinds import NAMED
 from trainwright.lifecycle.subject import Step, Subject
 
 _OVER = "is over: nothing of it is left to"
@@ -24,7 +24,7 @@ def prioritize(subject: Subject, priority: str) -> Step:
 
 def _priority(subject: Subject, priority: str) -> tuple[str, Data]:
     """Return the field that holds a job's priority, and the value, or None if it is invalid."""
-    if TARGETS[str(subject.value("/target"))].of.section == "lattice":
+    if NAMED[str(subject.value("/target"))].section == "lattice":
         number = priority.removeprefix("-")
         return "lattice.priority", int(priority) if number.isdecimal() else None
     return "queuePriority" if subject.value("/queue") else "priorityClass", priority

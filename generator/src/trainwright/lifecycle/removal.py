@@ -8,7 +8,7 @@ from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
 from trainwright.helm import values
-from trainwright.kinds import TARGETS
+from trainwright.kinds import NAMED
 from trainwright.lifecycle.subject import Subject
 from trainwright.objects.departure import confirmation, deletion
 from trainwright.rules.gitops import Departure, leaving
@@ -33,7 +33,7 @@ def removal_of(subject: Subject) -> Removal:
         return Removal(leaving=Departure.PRUNED)  # so no cluster has it
     job, then = _as_begun(subject)
     environment, name = subject.environment, subject.object
-    if TARGETS[job.target].envelope:
+    if not NAMED[job.target].is_served:
         return Removal(leaving=Departure.PRUNED)
     adopted = subject.sources.adopted
     if adopted is not None and adopted.name == name:
@@ -46,7 +46,7 @@ def removal_of(subject: Subject) -> Removal:
         metadata = {"annotations": job.annotations, "labels": job.labels}
     how = leaving(metadata, environment.gitops)
     if environment.gitops.engine == "none" or how is Departure.KEPT:
-        kind = TARGETS[job.target].kind or (adopted.manifest.kind if adopted else "")
+        kind = NAMED[job.target].kind or (adopted.manifest.kind if adopted else "")
         command = deletion(kind, job.namespace, name, environment, _objects(subject))
         return Removal(leaving=how, command=command)
     if how is Departure.CONFIRMED:

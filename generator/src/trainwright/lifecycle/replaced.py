@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
-from trainwright.kinds import TARGETS
+from trainwright.kinds import NAMED
 from trainwright.objects.departure import deletion
 from trainwright.rules.gitops import Departure, leaving
 from trainwright.runs import identity
@@ -28,7 +28,7 @@ def by_run_of(workspace: Workspace, file: JobFile) -> Replaced | None:
     record, environment = workspace.folder(file.environment).record(file.name), None
     if record is not None and record.replaces and record.state not in ENDED:
         environment = workspace.sound(file.environment)
-    if record is None or environment is None or TARGETS[record.target].envelope:
+    if record is None or environment is None or not NAMED[record.target].is_served:
         return None
     over = record.replaces in workspace.ledger(file.environment).runs
     if over or leaving({}, environment.gitops) is not Departure.KEPT:
@@ -50,4 +50,4 @@ def _objects(
     if not identity.is_of(file.name, record.replaces):
         objects = ()
     names = ((kind, name.replace(record.object, record.replaces)) for kind, name in objects)
-    return TARGETS[record.target].kind, tuple(names)
+    return NAMED[record.target].kind, tuple(names)

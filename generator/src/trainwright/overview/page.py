@@ -249,7 +249,7 @@ def _live(job_overview: JobOverview, *, unread: bool) -> Data:
     """Return the job's state in the cluster; None if it was not asked or has nothing of the job."""
     if job_overview.live is None:
         target = TARGETS.get(job_overview.run.target)
-        wanted = unread and target is not None and not target.envelope
+        wanted = unread and target is not None and target.of.is_served
         return {"phase": "not read", "reason": "", "message": ""} if wanted else None
     state = job_overview.live.state
     return {"phase": state.phase.value, "reason": state.reason, "message": state.message}

@@ -13,7 +13,7 @@ from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.documents.validation import kubernetes_schemas
 from trainwright.findings import diagnostics as dx
-from trainwright.kinds import TARGETS
+from trainwright.kinds import NAMED
 from trainwright.manifests import crd_edits, crds
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.crd_edits import Refusal
@@ -58,7 +58,7 @@ def _kept(change: JobChange) -> Iterator[tuple[Manifest, Manifest]]:
     """Yield the objects on both sides that differ; none for targets without an API server."""
     before, after = change.before, change.after
     broken = change.action is Action.BROKEN
-    if broken or not before or not after or TARGETS[after.target].envelope:
+    if broken or not before or not after or not NAMED[after.target].is_served:
         return
     new = Training(after).manifests
     for identity, was in Training(before).manifests.items():

@@ -83,7 +83,7 @@ class Revision(Workspace):
         texts = {}
         for entry in self.rendered_tree.entries(inside) if self._is_folder(inside) else ():
             name = entry.name
-            applied = f"{file.name}/{name}" in folder.applied() or not NAMED[target].plural
+            applied = f"{file.name}/{name}" in folder.applied() or not NAMED[target].is_served
             if entry.kind == "file" and name != RECORD_FILE and (applied or name == VALUES_FILE):
                 with suppress(OSError):  # too large: a finding
                     raw = self.rendered_tree.read(f"{inside}/{name}")

@@ -16,7 +16,7 @@ from trainwright.findings import diagnostics as dx
 from trainwright.helm import values
 from trainwright.helm.engines import Engine
 from trainwright.helm.values import references
-from trainwright.kinds import TARGETS
+from trainwright.kinds import NAMED, TARGETS
 from trainwright.kinds.capabilities import unsupported, without_roles
 from trainwright.kinds.target import Unsupported
 from trainwright.rule_model.edit import Verdict
@@ -112,7 +112,7 @@ def untaken(
     if was.keys() != now.keys():
         return "objects of the run would come or go"
     changed = [name for name in was if was[name].body != now[name].body]
-    if changed and not TARGETS[target].of.plural:
+    if changed and not NAMED[target].is_served:
         return "its containers would be recreated"
     for name in changed:
         for outcome in outcomes.evaluate(was[name], now[name], environment):

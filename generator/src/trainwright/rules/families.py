@@ -79,7 +79,7 @@ GENERAL = (
 def _for(kind: GroupKind) -> tuple[Rule, ...]:
     """Return the rules that apply to a kind, without those of other kinds."""
     owner = OWNERS.get(kind)
-    families = (*((owner.rules,) if owner and owner.plural else ()), *GENERAL)
+    families = (*((owner.rules,) if owner and owner.is_served else ()), *GENERAL)
     rules = united(rule for family in families for rule in family)
     return tuple(rule for rule in rules.values() if not rule.kinds or kind in rule.kinds)
 

@@ -65,6 +65,6 @@ def _listed(runs: Runs) -> dict[str, list[str]]:
     """
     manifests = {}
     for job, run in sorted(runs.items()):
-        if NAMED[run.target].plural:
+        if NAMED[run.target].is_served:
             manifests[job] = [f"{job}/{file}" for file in sorted(run.files) if file != VALUES_FILE]
     return manifests

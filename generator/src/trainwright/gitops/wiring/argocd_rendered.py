@@ -6,7 +6,7 @@ from itertools import chain
 
 from trainwright.gitops.wiring import argocd, charts
 from trainwright.gitops.wiring.wiring import Files, Site, Wiring
-from trainwright.kinds import TARGETS
+from trainwright.kinds import NAMED
 from trainwright.runs.record import VALUES_FILE
 
 
@@ -29,8 +29,8 @@ def _build(site: Site, namespace: str) -> Files:
 
 def _no_manifests(site: Site) -> str:
     """Return a glob for the files beside the manifests that are not Kubernetes objects."""
-    others = (TARGETS[name] for place in site.environments for name in place.targets)
-    names = sorted({VALUES_FILE, *(t.template for t in others if t.envelope)})
+    kinds = (NAMED[name] for place in site.environments for name in place.targets)
+    names = sorted({VALUES_FILE, *(kind.target.template for kind in kinds if not kind.is_served)})
     return names[0] if len(names) == 1 else f"{{{','.join(names)}}}"
 
 

@@ -10,7 +10,7 @@ from trainwright.datatypes.environment import GitOps
 from trainwright.documents.yamlio import Block
 from trainwright.gitops.wiring import charts, fluxcd, kinds
 from trainwright.gitops.wiring.wiring import Files, Requirement, Site, Wiring
-from trainwright.kinds import ADOPTED, TARGETS
+from trainwright.kinds import ADOPTED, NAMED
 from trainwright.kinds.kind import Kind
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.naming import LABEL, bounded, kustomization
@@ -56,16 +56,16 @@ def _for_each_job(site: Site) -> _Made:
         yield bounded(f"{site.name}-objects"), site.copies, dict(_THERE)
     others = kinds.supporting(*site.environments)
     for run in site.runs:
-        target = TARGETS[run.target]
-        if target.envelope:  # no API server has it
+        kind = NAMED[run.target]
+        if not kind.is_served:
             continue
         name, path = kustomization(site.environment, run.job), f"{site.rendered}/{run.job}"
-        if target.of is ADOPTED:  # whose health Flux is not told
+        if kind is ADOPTED:  # whose health Flux is not told
             yield name, path, {"wait": False}
-        elif {*others} & {*target.of.runtimes}:
-            yield from _in_order(site, name, path, (target.of,), others)
+        elif {*others} & {*kind.runtimes}:
+            yield from _in_order(site, name, path, (kind,), others)
         else:
-            yield name, path, _run(site, (target.of,), others)
+            yield name, path, _run(site, (kind,), others)
 
 
 def _for_the_environment(site: Site) -> _Made:

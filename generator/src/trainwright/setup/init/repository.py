@@ -16,7 +16,7 @@ from trainwright.datatypes.layout import environment_path
 from trainwright.datatypes.listing import listed
 from trainwright.documents.validation import schema
 from trainwright.documents.yamlio import Document, parse
-from trainwright.kinds import TARGETS
+from trainwright.kinds import NAMED
 
 FILES = Path(__file__).parent / "files"
 ENGINES: dict[str, str] = {
@@ -136,7 +136,7 @@ def _deadline(answers: Answers, environment: str) -> str:
 
 def _security(target: str) -> str:
     """Return the strictest level at which jobs of several nodes run without further settings."""
-    needs = TARGETS[target].restricted_needs
+    needs = NAMED[target].target.restricted_needs
     return f"# restricted needs {needs}.\npodSecurity: baseline" if needs else _RESTRICTED
 
 
@@ -152,7 +152,7 @@ def _options(target: str) -> str:
 
 def _off_cluster(target: str) -> bool:
     """Whether a target renders no Kubernetes objects, so that nothing ends a run after a time."""
-    return TARGETS[target].envelope is not None
+    return not NAMED[target].is_served
 
 
 def _refuse(answers: Answers) -> None:
