@@ -14,32 +14,30 @@ from trainwright.specs import files, ledger
 
 
 def jobs(before: Revision, after: Revision, changed: frozenset[str]) -> frozenset[JobFile]:
-    """The jobs of either side that the changed paths can make a difference to.
+    """Return the jobs of either side whose specs the changed paths can make a difference to.
 
     A job that is on both sides and reads no changed file reads the same chain of files on both,
     so that what it renders to is the same as well.
     """
-    rendered = frozenset(map(rendered_job, changed))
     changed = files.with_folders(changed)
     deciding = _Deciding(after, changed)
     readers = deciding.readers(file.path for file in _files(after))
     touched = {
         file
         for file in _files(after)
-        if file in rendered
-        or (
-            (file.path in readers or deciding.is_shared(file.environment))
-            and not changed.isdisjoint(after.job(file).loaded.files)
-        )
+        if (file.path in readers or deciding.is_shared(file.environment))
+        and not changed.isdisjoint(after.job(file).loaded.files)
     }
     touched |= {file for file in _retired(before, after, changed) if after.has(file)}
     gone = {file for file in _files(before) if not after.has(file)}
     return frozenset(touched | gone)
 
 
-def relisted(before: Revision, after: Revision, changed: frozenset[str]) -> frozenset[JobFile]:
-    """Return the jobs for which a kustomization.yaml lists other manifests than before."""
-    job_files = set[JobFile]()
+def rendered(before: Revision, after: Revision, changed: frozenset[str]) -> frozenset[JobFile]:
+    """Return the jobs whose rendered files changed, or are listed otherwise in kustomization.yaml:
+    these are applied, whatever the specs say.
+    """
+    job_files = set(filter(None, map(rendered_job, changed)))
     for environment in {*before.survey.jobs, *after.survey.jobs}:
         folders = [side.folder(environment) for side in (before, after)]
         if f"{folders[0].path}/{KUSTOMIZATION_FILE}" in changed:

@@ -19,7 +19,6 @@ from trainwright.datatypes.layout import (
     JobFile,
     environment_path,
     is_wiring_of,
-    rendered_job,
 )
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.same import digest_of_data
@@ -327,13 +326,13 @@ class Comparison(Owner):
         )
 
     @tracked(same=eq)
-    def _relisted(self) -> frozenset[JobFile]:
-        return affected.relisted(self.before, self.after, self.changed)
+    def _rendered_jobs(self) -> frozenset[JobFile]:
+        return affected.rendered(self.before, self.after, self.changed)
 
     @tracked(same=eq)
     def _files(self) -> frozenset[JobFile]:
         """The selected jobs that the merge touches."""
-        touched = affected.jobs(self.before, self.after, self.changed) | self._relisted()
+        touched = affected.jobs(self.before, self.after, self.changed) | self._rendered_jobs()
         return self._selected().files & touched
 
     @tracked(same=eq)
@@ -582,14 +581,10 @@ class Comparison(Owner):
         return self._environment_of(name) or self.before.environments.get(name)
 
     @tracked(same=eq)
-    def _rendered_files(self) -> frozenset[JobFile]:
-        return frozenset(filter(None, map(rendered_job, self.changed)))
-
-    @tracked(same=eq)
     def _is_rendered(self, file: JobFile) -> bool:
         """Whether a run's rendered files changed: they are applied, whatever the specs say."""
         torn = self.after.folder(file.environment).is_unreadable(file.name)
-        return not torn and (file in self._rendered_files() or file in self._relisted())
+        return not torn and file in self._rendered_jobs()
 
     @property
     def underived(self) -> tuple[Underived, ...]:
