@@ -186,11 +186,13 @@ def _render(folder: Path) -> Iterator[str]:
 
 def _wire(folder: Path, answers: Answers) -> Iterator[str]:
     from trainwright.files import filetree
+    from trainwright.files.tree import Folder
     from trainwright.gitops.wiring import survey, writing
+    from trainwright.runs.workspace import Workspace
 
     if answers.engine == "none" or not answers.url:
         return
-    surveyed = survey.load_sites(folder.absolute(), ())
+    surveyed = survey.load_sites(Workspace(Folder(folder.absolute())))
     changes = writing.changes(folder / WIRING, surveyed)
     filetree.apply(folder / WIRING, changes)
     yield from (f"{WIRING}/{path}" for path in changes.added)

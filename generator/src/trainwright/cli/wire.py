@@ -39,12 +39,14 @@ def wire(
     Prints the objects, or writes them below --out together with what makes Argo CD understand
     training runs. By default of all environments that an engine applies.
     """
+    from trainwright.files.tree import Folder
     from trainwright.gitops.wiring import survey, writing
+    from trainwright.runs.workspace import Workspace
 
     if check_only and out is None:
         raise click.UsageError("--check needs --out: it compares with the files there.")
     with errors():
-        surveyed = survey.load_sites(context.root, environments)
+        surveyed = survey.load_sites(Workspace(Folder(context.root)), environments)
         if surveyed.findings:
             click.echo(_report(context, surveyed, environments), err=True)
         if surveyed.failed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainwright.datatypes.environment import GitOps
 from trainwright.gitops.wiring import argocd_chart, argocd_rendered, fluxcd_chart, fluxcd_rendered
 from trainwright.gitops.wiring.wiring import Wiring
 
@@ -14,3 +15,8 @@ WIRINGS: dict[tuple[str, str], Wiring] = {
         fluxcd_chart.WIRING,
     )
 }
+
+
+def wiring_of(gitops: GitOps) -> Wiring:
+    """Return how the engine of an environment is configured in its mode."""
+    return WIRINGS[gitops.engine, gitops.mode]

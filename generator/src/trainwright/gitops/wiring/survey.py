@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import chain
-from pathlib import Path
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment
@@ -22,9 +21,8 @@ from trainwright.datatypes.layout import (
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import Document
-from trainwright.files.tree import Folder
 from trainwright.findings import diagnostics as dx
-from trainwright.gitops.wiring import WIRINGS, charts
+from trainwright.gitops.wiring import charts, wiring_of
 from trainwright.gitops.wiring.wiring import ENGINES, Site, WiredRun
 from trainwright.kinds import ADOPTED
 from trainwright.objects.naming import application_name
@@ -58,15 +56,11 @@ class LoadedSites:
         return any(finding.severity is Severity.ERROR for finding in self.findings)
 
 
-def load_sites(
-    root: Path, names: tuple[str, ...], workspace: Workspace | None = None
-) -> LoadedSites:
-    """Return the named environments, or all that a GitOps engine applies.
+def load_sites(workspace: Workspace, names: tuple[str, ...] = ()) -> LoadedSites:
+    """Return the named environments of a repository, or all that a GitOps engine applies.
 
-    `workspace` is the repository as it was read already, if it was.
     Raise SelectionError for a name that is not an environment, or that no engine applies.
     """
-    workspace = workspace or Workspace(Folder(root))
     jobs, environments = workspace.survey.jobs, workspace.environments
     if not jobs:
         raise SelectionError(NO_ENVIRONMENT)
@@ -90,18 +84,18 @@ def load_sites(
         if not _applied(place):
             raise SelectionError(f"nothing applies {name}: its gitops.engine is none")
         folder, loaded = workspace.folder(name), workspace.loaded(name)
-        site, unread = surveyed(name)
+        settings, (site, unread) = _settings(loaded), surveyed(name)
         # A run that cannot be read must not be left out: its release would be deleted.
         findings += _unreadable(folder, jobs[name])
         findings += unread
         sites.append(site)
-        findings += _problems(site, _settings(loaded))
+        findings += _problems(site, settings)
         findings += _beside_the_engine(site, loaded)
-        findings += _twice(site, names_in(name), _settings(loaded))
-        findings += _same_names(site, loaded, environments, names_in)
-        if jobs[name] and not workspace.folder(name).is_there:
-            findings += _elsewhere(site, _settings(loaded), len(jobs[name]))
-        findings += _unpinned(site, _settings(loaded))
+        findings += _twice(site, names_in(name), settings)
+        findings += _same_names(site, settings, environments, names_in)
+        if jobs[name] and not folder.is_there:
+            findings += _elsewhere(site, settings, len(jobs[name]))
+        findings += _unpinned(site, settings)
         findings += _collisions(loaded, place, environments, objects)
     files = {place.file for finding in findings for place in _places(finding)}
     return LoadedSites(
@@ -185,7 +179,7 @@ def _runs(
 ) -> Iterator[WiredRun | tuple[Finding, ...]]:
     """Yield every rendered job of an environment whose wiring lists them, or its findings."""
     gitops = environment.gitops
-    wiring = WIRINGS[gitops.engine, gitops.mode]
+    wiring = wiring_of(gitops)
     if not wiring.lists_runs(gitops):
         return
     inside = rendered_folder(environment.name)
@@ -212,7 +206,7 @@ def _runs(
 
 
 def _problems(site: Site, settings: Layered) -> Iterator[Finding]:
-    wiring = WIRINGS[site.gitops.engine, site.gitops.mode]
+    wiring = wiring_of(site.gitops)
     for problem in (*wiring.unfit(site), *site.too_old(wiring.requires(site))):
         yield dx.WIRING.at(
             settings.origin(problem.path),
@@ -228,7 +222,7 @@ def _names(site: Site, jobs: Iterable[str]) -> Counter[tuple[str, str]]:
 
     Empty for an environment that cannot be wired.
     """
-    wiring = WIRINGS[site.gitops.engine, site.gitops.mode]
+    wiring = wiring_of(site.gitops)
     if any(wiring.unfit(site)):
         return Counter()
     built = tuple(chain.from_iterable(wiring.build(site, wiring.namespace).values()))
@@ -254,7 +248,7 @@ def _twice(site: Site, given: Counter[tuple[str, str]], settings: Layered) -> It
 
 def _same_names(
     site: Site,
-    loaded: LoadedEnvironment,
+    settings: Layered,
     others: Mapping[str, Environment],
     names_in: Callable[[str], Counter[tuple[str, str]]],
 ) -> Iterator[Finding]:
@@ -267,7 +261,7 @@ def _same_names(
         if same:
             what = "an object of the same name" if len(same) == 1 else "objects of the same names"
             yield dx.SHARED_OBJECT.at(
-                _settings(loaded).origin(Pointer("/name")),
+                settings.origin(Pointer("/name")),
                 f"{name} is wired by {what}: {listed([f'{kind} {it}' for kind, it in same])}",
                 remedy="Set gitops.name in one of them, to a name that begins no other's; where "
                 "different clusters have the two, nothing is wrong.",
@@ -293,7 +287,7 @@ def _beside_the_engine(site: Site, loaded: LoadedEnvironment) -> Iterator[Findin
     that names its ServiceAccount or mounts its Secrets.
     """
     assert loaded.document is not None
-    wiring = WIRINGS[site.gitops.engine, site.gitops.mode]
+    wiring = wiring_of(site.gitops)
     namespace = site.environment.namespace
     if namespace == (site.gitops.namespace or wiring.namespace):
         yield dx.WIRING.at(
@@ -310,7 +304,7 @@ def _elsewhere(site: Site, settings: Layered, jobs: int) -> Iterator[Finding]:
     """Yield a finding if runs have to be listed but are rendered elsewhere, on a branch."""
     if site.gitops.engine == "argocd":
         return  # which looks for them itself
-    wiring = WIRINGS[site.gitops.engine, site.gitops.mode]
+    wiring = wiring_of(site.gitops)
     if wiring.lists_runs(site.gitops):
         releases = wiring.reads_values
         path = Pointer("/mode") if releases else Pointer("/applications")

@@ -12,7 +12,7 @@ from trainwright.documents import yamlio
 from trainwright.files import filetree
 from trainwright.files.filetree import Changes
 from trainwright.files.tree import paths_below
-from trainwright.gitops.wiring import WIRINGS, customizations
+from trainwright.gitops.wiring import customizations, wiring_of
 from trainwright.gitops.wiring.survey import LoadedSites, load_sites
 from trainwright.gitops.wiring.wiring import Site
 from trainwright.runs.wiring_files import WiringFiles
@@ -43,7 +43,7 @@ def stream(surveyed: LoadedSites) -> str:
 
 
 def _build(site: Site) -> Mapping[str, tuple[dict[str, Data], ...]]:
-    wiring = WIRINGS[site.gitops.engine, site.gitops.mode]
+    wiring = wiring_of(site.gitops)
     return wiring.build(site, site.gitops.namespace or wiring.namespace)
 
 
@@ -120,7 +120,7 @@ def compared(workspace: Workspace) -> WiringFiles | None:
     folder = workspace.tree
     if folder.kind(WIRING) != "folder" or not workspace.survey.jobs:
         return WiringFiles()
-    surveyed = load_sites(Path(), (), workspace)
+    surveyed = load_sites(workspace)
     sites = tuple(site for site in surveyed.sites if folder.kind(_folder(site)) == "folder")
     if surveyed.failed:
         return None

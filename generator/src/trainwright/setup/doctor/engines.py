@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.gitops.wiring import WIRINGS, argocd
+from trainwright.gitops.wiring import argocd, wiring_of
 from trainwright.gitops.wiring.wiring import ENGINES, Site
 from trainwright.kinds import TARGETS
 from trainwright.runs.record import Record
@@ -30,7 +30,7 @@ def engines(examined: Examined) -> Iterator[Diagnosis]:
 
 def _version(name: str, site: Site) -> Diagnosis:
     gitops = site.gitops
-    engine, wiring = ENGINES[gitops.engine], WIRINGS[gitops.engine, gitops.mode]
+    engine, wiring = ENGINES[gitops.engine], wiring_of(gitops)
     for problem in site.too_old(wiring.requires(site)):
         effect = "The engine leaves it out, or refuses the object."
         return error(f"{name}: {problem.message}", effect, problem.remedy, site.environment.place)
