@@ -73,7 +73,7 @@ def plan_of(jobs: int, text: str = "plain") -> Plan:
         head="2" * 40,
         behind=2,
         environments=tuple(environments),
-        blast=(SharedFileImpact(line.file, (JobFile("env-0", "llm-0"),), 1, 3),),
+        shared_files=(SharedFileImpact(line.file, (JobFile("env-0", "llm-0"),), 1, 3),),
         findings=(finding,),
         sources={line.file: ("flags:", f"  lr: {text}")},
     )

@@ -83,7 +83,7 @@ def review(*changes: JobChange, **more: object) -> Plan:
         asked=Demand(), fits=(), **{k: more.pop(k) for k in ("objects", "uses") if k in more},
     )  # fmt: skip
     empty = Plan(
-        base="b" * 40, head="", behind=0, environments=(environment,), blast=(), findings=(),
+        base="b" * 40, head="", behind=0, environments=(environment,), shared_files=(), findings=(),
         sources={},
     )  # fmt: skip
     return replace(empty, **more)  # type: ignore[arg-type]
@@ -200,7 +200,7 @@ PADS: dict[str, Callable[[], dict[str, object]]] = {
         )
     },
     "shared files": lambda: {
-        "blast": tuple(
+        "shared_files": tuple(
             SharedFileImpact(f"{n}{WIDE * 99}", (), 1, 1, (_cause(WIDE * 99),)) for n in range(900)
         )
     },

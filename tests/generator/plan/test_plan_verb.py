@@ -904,7 +904,7 @@ def _review(changes: int, findings: int, text: str = "") -> Plan:
         head="",
         behind=0,
         environments=(environment,),
-        blast=(SharedFileImpact("environments/defaults.yaml", (), 3, 5),),
+        shared_files=(SharedFileImpact("environments/defaults.yaml", (), 3, 5),),
         findings=tuple(replace(finding, pointer=str(number)) for number in range(findings)),
         sources={},
     )
@@ -934,8 +934,8 @@ def test_what_is_held_back_is_a_line_for_each_shared_file_and_not_for_each_job()
     causes = environment.changes[1].causes
     changes = tuple(replace(c, action=Action.OUTDATED, causes=causes) for c in environment.changes)
     environments = (replace(environment, changes=changes),)
-    blast = (replace(held.blast[0], jobs=tuple(change.file for change in changes)),)
-    whole = markdown.render(replace(held, environments=environments, blast=blast), STYLE)
+    shared = (replace(held.shared_files[0], jobs=tuple(change.file for change in changes)),)
+    whole = markdown.render(replace(held, environments=environments, shared_files=shared), STYLE)
     text, _, folded = whole.partition("<details>")
     assert len(text) < 2000
     assert len(whole) < 10_000

@@ -73,7 +73,7 @@ def review(changes: Sequence[JobChange], fits: Sequence[CapacityCheck] = (), cur
         currency=currency,
     )
     return Plan(
-        base="b" * 40, head="", behind=0, environments=(environment,), blast=(), findings=(), sources={}
+        base="b" * 40, head="", behind=0, environments=(environment,), shared_files=(), findings=(), sources={}
     )  # fmt: skip
 
 

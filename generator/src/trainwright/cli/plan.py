@@ -111,12 +111,12 @@ def plan(  # noqa: PLR0913 - an option each
         def planned(edits: Collection[str] | None = None) -> tuple[str, bool]:
             with context.progress("planning", output):
                 if edits is None:
-                    review = Comparison(context.root, selections, options).plan()
+                    made = Comparison(context.root, selections, options).plan()
                 else:
-                    review = watched.plan(edits, today())
+                    made = watched.plan(edits, today())
             if page is not None:
-                _write(page, written("plan", "html", review, style))
-            return written("plan", output, review, style), review.blocked
+                _write(page, written("plan", "html", made, style))
+            return written("plan", output, made, style), made.blocked
 
         if watch:
             from trainwright.cli.watch import again

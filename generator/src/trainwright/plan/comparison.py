@@ -171,8 +171,8 @@ class Comparison(Owner):
         self._render()
         findings = tuple(map(redacted, self.findings))
         underived = tuple(redacted(derivation.finding(it)) for it in self.underived)
-        environments, blast = tuple(map(_shown, self.environments())), tuple(self.blast())
-        blast = tuple(replace(file, causes=_keys_shown(file.causes)) for file in blast)
+        environments, shared = tuple(map(_shown, self.environments())), tuple(self.shared_files())
+        shared = tuple(replace(file, causes=_keys_shown(file.causes)) for file in shared)
         places = {finding.place for finding in findings}
         places |= {
             c.place
@@ -180,13 +180,13 @@ class Comparison(Owner):
             for change in environment.changes
             for c in change.causes
         }
-        places |= {cause.place for file in blast for cause in file.causes}
+        places |= {cause.place for file in shared for cause in file.causes}
         return Plan(
             base=self._base,
             head=self._head,
             behind=self._behind,
             environments=environments,
-            blast=blast,
+            shared_files=shared,
             findings=findings,
             underived=underived,
             wiring=self._wiring(),
@@ -894,7 +894,7 @@ class Comparison(Owner):
             if job is not None:
                 yield job, change.left
 
-    def blast(self) -> Iterator[SharedFileImpact]:
+    def shared_files(self) -> Iterator[SharedFileImpact]:
         """Each shared file that changed, with the jobs that read it and that something happens to.
 
         A job's own file is not shared, unless others extend it.

@@ -1,4 +1,4 @@
-"""The first line of a review: how many jobs change in which way, and what that costs."""
+"""The first line of a plan: how many jobs change in which way, and what that costs."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _VERBS = {
 _ENDING = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN})
 
 
-def verdict(review: Plan) -> str:
+def verdict(plan: Plan) -> str:
     """Return a line of at most 100 characters: riskiest first, the rest as a count."""
-    forged = len({finding.place.file for finding in review.underived})
+    forged = len({finding.place.file for finding in plan.underived})
     first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
-    if foreign := len(review.wiring.foreign):
+    if foreign := len(plan.wiring.foreign):
         first.append(f"{plural(foreign, 'file')} in {WIRING}/ that nothing writes")
-    rests = [[it for it in _rest(review, brief) if it[1]] for brief in range(3)]
-    levels = _actions(review) or ["no job changes" if review.changing or review.policies else ""]
+    rests = [[it for it in _rest(plan, brief) if it[1]] for brief in range(3)]
+    levels = _actions(plan) or ["no job changes" if plan.changing or plan.policies else ""]
     lines = (
         _line(first, actions, rest)
         for kept in range(len(rests[0]), -1, -1)
@@ -66,10 +66,10 @@ def _line(first: list[str], actions: str, rest: list[str]) -> str:
     return line[0].upper() + line[1:]
 
 
-def _actions(review: Plan) -> list[str]:
+def _actions(plan: Plan) -> list[str]:
     """Return summaries of what happens to jobs: a full one, then ones that only count ever more."""
     by_action = defaultdict[Action, list[JobChange]](list)
-    for change in review.changes:
+    for change in plan.changes:
         by_action[change.action].append(change)
     ranked = [(action, by_action[action]) for action in _VERBS if action in by_action]
     phrases = [
@@ -90,44 +90,44 @@ def _jobs(action: Action, changes: list[JobChange]) -> str:
     return plural(len(changes), "running job" if action in _ENDING and active else "job")
 
 
-def _rest(review: Plan, brief: int) -> Iterator[tuple[int, str]]:
+def _rest(plan: Plan, brief: int) -> Iterator[tuple[int, str]]:
     """Yield clauses on lost progress, old runs that go on, requests, limits, errors and objects,
     each after its rank: what has no room is dropped from the highest one.
 
     The larger `brief`, the shorter: from 1 on jobs without a bound are a count, and then a limit
     that is exceeded is one, as several always are.
     """
-    if lost := sum(change.loses for change in review.changes):
+    if lost := sum(change.loses for change in plan.changes):
         yield 0, f"{plural(lost, 'job')} {'loses its' if lost == 1 else 'lose their'} progress"
-    ends = [change.ending for change in review.changes if change.action is Action.NEW_RUN]
+    ends = [change.ending for change in plan.changes if change.action is Action.NEW_RUN]
     if stay := sum(end is not None and end.waits for end in ends):
         yield 6, f"{plural(stay, 'old run')} {'keeps' if stay == 1 else 'keep'} running"
-    yield 1, _loosened(review)
-    if review.waived:
-        yield 3, f"adds {plural(review.waived, 'waiver')}"
-    for clause in _requested(review, brief=brief > 0):
+    yield 1, _loosened(plan)
+    if plan.waived:
+        yield 3, f"adds {plural(plan.waived, 'waiver')}"
+    for clause in _requested(plan, brief=brief > 0):
         yield 2, clause
-    yield 2, _short(review, brief=brief > 1)
-    errors = sum(finding.severity is Severity.ERROR for finding in review.findings)
+    yield 2, _short(plan, brief=brief > 1)
+    errors = sum(finding.severity is Severity.ERROR for finding in plan.findings)
     if errors:
         yield 4, plural(errors, "error")
-    if review.objects:
-        yield 5, words.objects(review)
+    if plan.objects:
+        yield 5, words.objects(plan)
 
 
-def _loosened(review: Plan) -> str:
-    loosened = [change.environment for change in review.policies if change.loosens]
+def _loosened(plan: Plan) -> str:
+    loosened = [change.environment for change in plan.policies if change.loosens]
     if not loosened:
         return ""
     where = loosened[0] if len(set(loosened)) == 1 else plural(len(set(loosened)), "environment")
     return f"loosens {plural(len(loosened), 'policy', 'policies')} of {where}"
 
 
-def _short(review: Plan, *, brief: bool) -> str:
+def _short(plan: Plan, *, brief: bool) -> str:
     """Return what the merge makes too small, or smaller than it was."""
     short = [
         f"{environment.name} {fit.what} {_exceeded(fit)}"
-        for environment in review.changing
+        for environment in plan.changing
         for fit in environment.fits
         if fit.is_worse
     ]
@@ -144,9 +144,9 @@ def _exceeded(fit: CapacityCheck) -> str:
     return f"lacks {amount} {fit.unit.removesuffix('s') if more == 1 else fit.unit}"
 
 
-def _requested(review: Plan, *, brief: bool) -> Iterator[str]:
+def _requested(plan: Plan, *, brief: bool) -> Iterator[str]:
     """GPU-hours and money; GPUs, or nodes, where there are no hours."""
-    requested = total(it.asked for it in review.changing)
+    requested = total(it.asked for it in plan.changing)
     if not requested.hours and not requested.unbounded:
         held = Demand(nodes=requested.nodes, gpus=requested.gpus)
         yield from words.asked(held, "", sign=True)
@@ -157,7 +157,7 @@ def _requested(review: Plan, *, brief: bool) -> Iterator[str]:
     else:
         yield ", ".join(words.asked(hours, "", sign=True))
     costs = defaultdict[str, Demand](lambda: NOTHING)
-    for it in review.changing:
+    for it in plan.changing:
         costs[it.currency] += Demand(cost=it.asked.cost)
     yield ", ".join(
         words.money(cost.cost, currency, sign=True) for currency, cost in costs.items() if cost.cost

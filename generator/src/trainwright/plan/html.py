@@ -29,10 +29,10 @@ _DANGER = frozenset(
 _WARNING = frozenset({Action.CANCELLED, Action.NEW_RUN, Action.OUTDATED})
 
 
-def render(review: Plan, style: Style) -> str:
-    lines = AuthoredLines(review.sources)
-    changes = review.listed
-    sides = ((change, change.after or change.before) for change in review.changes)
+def render(plan: Plan, style: Style) -> str:
+    lines = AuthoredLines(plan.sources)
+    changes = plan.listed
+    sides = ((change, change.after or change.before) for change in plan.changes)
     queues = {str(change.file): run.queue for change, run in sides if run}
     data = {
         "link": style.link if style.link.startswith(("https://", "http://")) else "",
@@ -44,43 +44,43 @@ def render(review: Plan, style: Style) -> str:
             )
         ],
         "hours": max((change.asked.hours.high for change in changes), default=0),
-        "changes": list(_changes(review, lines)),
-        "shared": [_shared(review, file, lines) for file in review.blast],
+        "changes": list(_changes(plan, lines)),
+        "shared": [_shared(plan, file, lines) for file in plan.shared_files],
         "findings": [
             finding_data(item, lines, queues)
-            for item in (*review.underived, *by_weight(review.findings))
+            for item in (*plan.underived, *by_weight(plan.findings))
         ],
     }
     return document(
         "plan",
-        f"Plan: {headline.verdict(review)}",
+        f"Plan: {headline.verdict(plan)}",
         data,
-        verdict=headline.verdict(review),
-        tone="danger" if review.blocked else "",
-        facts=_facts(review, style),
-        uses=_uses(review),
+        verdict=headline.verdict(plan),
+        tone="danger" if plan.blocked else "",
+        facts=_facts(plan, style),
+        uses=_uses(plan),
         unrendered=[
-            *words.foreign(review),
-            *words.otherwise(review),
-            *words.unrendered(review),
-            *words.policies(review),
-            *words.amounts(review),
-            *words.wiring(review),
+            *words.foreign(plan),
+            *words.otherwise(plan),
+            *words.unrendered(plan),
+            *words.policies(plan),
+            *words.amounts(plan),
+            *words.wiring(plan),
         ],
-        objects=[_object(change) for change in review.objects],
+        objects=[_object(change) for change in plan.objects],
         command=style.command,
     )
 
 
-def _facts(review: Plan, style: Style) -> list[tuple[str, str]]:
-    facts = [("into", style.against), ("base", review.base[:10])]
-    facts.append(("head", review.head[:10] or "working tree"))
-    return [*facts, ("behind", plural(review.behind, "commit"))] if review.behind else facts
+def _facts(plan: Plan, style: Style) -> list[tuple[str, str]]:
+    facts = [("into", style.against), ("base", plan.base[:10])]
+    facts.append(("head", plan.head[:10] or "working tree"))
+    return [*facts, ("behind", plural(plan.behind, "commit"))] if plan.behind else facts
 
 
-def _uses(review: Plan) -> Data:
+def _uses(plan: Plan) -> Data:
     """The table of pools, queues and budgets, for the template."""
-    used = table.table(review)
+    used = table.table(plan)
     return {
         "heads": used.heads,
         "rows": [
@@ -98,12 +98,12 @@ def _object(change: ObjectChange) -> Data:
     }
 
 
-def _changes(review: Plan, lines: AuthoredLines) -> Iterator[Data]:
+def _changes(plan: Plan, lines: AuthoredLines) -> Iterator[Data]:
     """Yield the data of each change, similar ones together; the riskiest ones get diffs first."""
     room = _DIFFS
-    groups = enumerate(alike(review.listed))
+    groups = enumerate(alike(plan.listed))
     for number, change in ((number, it) for number, group in groups for it in group.changes):
-        currency = review.currency(change.file.environment)
+        currency = plan.currency(change.file.environment)
         files: list[Data] | None = list(_files(change)) if room > 0 else None
         if files:
             room -= sum(len(line) for file in files for line in file["lines"])
@@ -146,8 +146,8 @@ def cause_data(cause: Cause, lines: AuthoredLines) -> Data:
     return {"text": words.cause(cause), **placed(cause.place, lines)}
 
 
-def _shared(review: Plan, file: SharedFileImpact, lines: AuthoredLines) -> Data:
-    kept = words.keeping(review, file)
+def _shared(plan: Plan, file: SharedFileImpact, lines: AuthoredLines) -> Data:
+    kept = words.keeping(plan, file)
     return {
         "file": file.file,
         "reach": "; ".join(filter(None, (words.reach(file), kept))),

@@ -25,29 +25,29 @@ from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 
 
-def render(review: Plan, style: Style) -> str:
+def render(plan: Plan, style: Style) -> str:
     return document(
         "Plan",
         {
             "command": style.command,
             "against": style.against,
-            "base": review.base,
-            "head": review.head,
-            "behind": review.behind,
-            "underived": [finding_data(finding) for finding in review.underived],
-            "verdict": headline.verdict(review),
-            "blocked": review.blocked,
-            "losesProgress": sum(change.loses for change in review.changes),
-            "changes": [_change(change) for change in review.changes],
-            "environments": [_environment(item) for item in review.environments],
-            "objects": [_object(change) for change in review.objects],
-            "wiring": _wiring(review.wiring),
+            "base": plan.base,
+            "head": plan.head,
+            "behind": plan.behind,
+            "underived": [finding_data(finding) for finding in plan.underived],
+            "verdict": headline.verdict(plan),
+            "blocked": plan.blocked,
+            "losesProgress": sum(change.loses for change in plan.changes),
+            "changes": [_change(change) for change in plan.changes],
+            "environments": [_environment(item) for item in plan.environments],
+            "objects": [_object(change) for change in plan.objects],
+            "wiring": _wiring(plan.wiring),
             "policies": [
-                {**_setting(change), "loosens": change.loosens} for change in review.policies
+                {**_setting(change), "loosens": change.loosens} for change in plan.policies
             ],
-            "amounts": [_setting(change) for change in review.amounts],
-            "sharedFiles": [_shared_file(item) for item in review.blast],
-            "findings": [finding_data(finding) for finding in review.findings],
+            "amounts": [_setting(change) for change in plan.amounts],
+            "sharedFiles": [_shared_file(item) for item in plan.shared_files],
+            "findings": [finding_data(finding) for finding in plan.findings],
         },
     )
 
@@ -189,11 +189,11 @@ def _object(change: ObjectChange) -> Data:
     }
 
 
-def _shared_file(blast: SharedFileImpact) -> Data:
+def _shared_file(shared: SharedFileImpact) -> Data:
     return {
-        "file": blast.file,
-        "newRuns": blast.new_runs,
-        "outdated": blast.held,
-        "causes": [_cause(cause) for cause in blast.causes],
-        "jobs": [str(file) for file in blast.jobs],
+        "file": shared.file,
+        "newRuns": shared.new_runs,
+        "outdated": shared.held,
+        "causes": [_cause(cause) for cause in shared.causes],
+        "jobs": [str(file) for file in shared.jobs],
     }

@@ -16,7 +16,7 @@ from functools import partial
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.listing import first, listed, plural
 from trainwright.plan import headline, words
-from trainwright.plan import table as uses
+from trainwright.plan import table as tables
 from trainwright.plan.alike import Alike, alike
 from trainwright.plan.model import Action, Cause, JobChange, Plan
 from trainwright.reports.comment import (
@@ -71,32 +71,32 @@ _MOST = {"command": (3, _TEXT), "privilege": (12, 80)}  # of one sort in a row: 
 _LINK = 500  # characters of a path that is linked
 
 
-def _notes(review: Plan) -> Iterator[str]:
-    yield from words.unrendered(review)
-    yield from words.policies(review)
-    yield from words.wiring(review)
+def _notes(plan: Plan) -> Iterator[str]:
+    yield from words.unrendered(plan)
+    yield from words.policies(plan)
+    yield from words.wiring(plan)
 
 
-def render(review: Plan, style: Style) -> str:
-    groups = alike(review.listed)
-    head = f"<!-- {style.marker} -->\n### Trainwright: {cell(headline.verdict(review))}\n"
-    head += _forged(review) + _otherwise(review)
-    head += "".join(f"\n⚠️ {prose(line)}\n" for line in _notes(review))
-    head += "".join(f"\n{prose(line)}\n" for line in words.amounts(review))
-    foot = _foot(review, style)
-    head += _uses(review)
-    head += _objects(review, style)
-    findings = [*map(partial(_finding, style), by_weight(review.findings))]
-    facts = list(_facts(review, style))
+def render(plan: Plan, style: Style) -> str:
+    groups = alike(plan.listed)
+    head = f"<!-- {style.marker} -->\n### Trainwright: {cell(headline.verdict(plan))}\n"
+    head += _forged(plan) + _otherwise(plan)
+    head += "".join(f"\n⚠️ {prose(line)}\n" for line in _notes(plan))
+    head += "".join(f"\n{prose(line)}\n" for line in words.amounts(plan))
+    foot = _foot(plan, style)
+    head += _uses(plan)
+    head += _objects(plan, style)
+    findings = [*map(partial(_finding, style), by_weight(plan.findings))]
+    facts = list(_facts(plan, style))
     room = LIMIT - len(head) - len(foot) - _ROOM
-    table, rows = _table(groups, review, style, room * 7 // 10 if findings else room)
+    table, rows = _table(groups, plan, style, room * 7 // 10 if findings else room)
     cut = _named(groups[rows:]) + _started(groups[rows:])
     room -= len(table) + len(cut)
-    findings_text, hidden = _findings(review, findings, style, room)
+    findings_text, hidden = _findings(plan, findings, style, room)
     room -= len(findings_text)
     shown, used = fitting(facts, room)
     room -= used
-    kept, used = fitting([_kept(review)], room)
+    kept, used = fitting([_kept(plan)], room)
     room -= used
     # Diffs are formatted one by one, since only the first of thousands fit.
     folded: list[str] = []
@@ -116,10 +116,10 @@ def render(review: Plan, style: Style) -> str:
 
 
 def _findings(
-    review: Plan, lines: Sequence[str], style: Style, room: int
+    plan: Plan, lines: Sequence[str], style: Style, room: int
 ) -> tuple[str, Counter[str]]:
     """Return the findings that fit, some of each file, and the others counted by rule."""
-    findings = by_weight(review.findings)
+    findings = by_weight(plan.findings)
     if sum(map(len, lines)) >= room:
         findings = fairly(findings)
         lines = [_finding(style, finding) for finding in findings]
@@ -132,9 +132,9 @@ def _rules(counts: Counter[str]) -> str:
     return listed([f"{count:,} {rule}" for rule, count in counts.most_common()], 20)
 
 
-def _uses(review: Plan) -> str:
+def _uses(plan: Plan) -> str:
     """The table of pools, queues and budgets."""
-    used = uses.table(review)
+    used = tables.table(plan)
     rows = [
         _line(tuple(f"⚠️ {text}" if short and not index else text for index, text in enumerate(row)))
         for row, short in zip((tuple(map(cell, row)) for row in used.rows), used.short, strict=True)
@@ -151,11 +151,11 @@ def _heading(heads: Sequence[str]) -> str:
     return f"{_line(heads)}{'|---' * len(heads)}|\n"
 
 
-def _table(groups: Sequence[Alike], review: Plan, style: Style, room: int) -> tuple[str, int]:
+def _table(groups: Sequence[Alike], plan: Plan, style: Style, room: int) -> tuple[str, int]:
     """Return a table of as many rows as fit next to a text about the others, and their number."""
     rows, sizes = [], list[int]()
     for group in groups:
-        rows.append(_row(group, style, review.currency(group.first.file.environment)))
+        rows.append(_row(group, style, plan.currency(group.first.file.environment)))
         sizes.append(len(_line(rows[-1])))
         if sum(sizes) > room - _ROOM:
             break
@@ -163,7 +163,7 @@ def _table(groups: Sequence[Alike], review: Plan, style: Style, room: int) -> tu
         while rows and sum(sizes) > room - _ROOM - _NAMES - _STARTED:
             rows.pop()
             sizes.pop()
-    heads, shown = uses.columns(_HEADS, rows)
+    heads, shown = tables.columns(_HEADS, rows)
     return "".join(("\n", _heading(heads), *map(_line, shown))) if rows else "", len(rows)
 
 
@@ -206,11 +206,11 @@ def _listed(names: Sequence[str], room: int, what: str = "") -> str:
     return some([f"{name}, " for name in names], room, what).removesuffix(", ")
 
 
-def _kept(review: Plan) -> str:
+def _kept(plan: Plan) -> str:
     """The jobs without a row whose run keeps an old value, folded, by the fields that differ."""
-    rows = {change.file for change in review.listed}
+    rows = {change.file for change in plan.listed}
     fields: dict[str, list[str]] = {}
-    for change in review.changes:
+    for change in plan.changes:
         if change.action is Action.OUTDATED and change.file not in rows:
             paths = dict.fromkeys(cause.pointer.dotted for cause in change.causes)
             fields.setdefault(", ".join(paths), []).append(cell(str(change.file)))
@@ -222,28 +222,28 @@ def _kept(review: Plan) -> str:
     return details(summary, some(lines, _KEPT, "fields", "- {}\n"))
 
 
-def _forged(review: Plan) -> str:
+def _forged(plan: Plan) -> str:
     """Return a list of what no source renders, some of each folder; it precedes all that is cut."""
-    turns = by_turns(review.underived, lambda finding: finding.place.file.rpartition("/")[0])
+    turns = by_turns(plan.underived, lambda finding: finding.place.file.rpartition("/")[0])
     lines = [f"- ⛔ {cell(words.forged(item), _TEXT)}\n" for item in turns]
     return _items(lines, _FORGED, rest="- ⛔ {}\n")
 
 
-def _otherwise(review: Plan) -> str:
+def _otherwise(plan: Plan) -> str:
     """Return a list of wiring that nothing writes, and of runs that begin with other values than
     the reviewed sources, if it fits.
     """
-    first = (*words.foreign(review), *words.otherwise(review))
+    first = (*words.foreign(plan), *words.otherwise(plan))
     lines = [f"- ⚠️ {prose(line, _TEXT)}\n" for line in first]
     return _items(lines, _FORGED, rest="- ⚠️ {}\n")
 
 
-def _objects(review: Plan, style: Style) -> str:
+def _objects(plan: Plan, style: Style) -> str:
     """Return a list of changed additional objects, some of each kind."""
     lines = [
         f"- {_link(change.place, style, words.changed_object(change), _TEXT)} in "
         f"{cell(change.environment, _NAME)}\n"
-        for change in by_turns(review.objects, lambda change: change.object.partition("/")[0])
+        for change in by_turns(plan.objects, lambda change: change.object.partition("/")[0])
     ]
     items = _items(lines, _OBJECTS, "objects")
     return f"\nAdditional objects:\n{items}" if items else ""
@@ -309,12 +309,12 @@ def _finding(style: Style, finding: Finding) -> str:
     return f"- {icon} {rule} {where}: {message}. {remedy}\n"
 
 
-def _facts(review: Plan, style: Style) -> Iterator[str]:
-    for blast in review.blast:
-        causes = "".join(f"- {line}\n" for line in _causes(blast.causes, _SHARED, style))
-        kept = words.keeping(review, blast)
+def _facts(plan: Plan, style: Style) -> Iterator[str]:
+    for shared in plan.shared_files:
+        causes = "".join(f"- {line}\n" for line in _causes(shared.causes, _SHARED, style))
+        kept = words.keeping(plan, shared)
         kept = f" {cell(kept, _TEXT)}." if kept else ""
-        yield f"\n`{code(blast.file)}` {words.reach(blast)}.{kept}\n\n{causes}"
+        yield f"\n`{code(shared.file)}` {words.reach(shared)}.{kept}\n\n{causes}"
 
 
 def _details(group: Alike, style: Style) -> str:
@@ -328,10 +328,10 @@ def _details(group: Alike, style: Style) -> str:
     return details(summary, f"{same}{causes}\n{fenced(words.diff(change))}")
 
 
-def _foot(review: Plan, style: Style) -> str:
-    head = f"`{review.head[:12]}`" if review.head else "the working tree"
-    behind = f", which has {plural(review.behind, 'more commit')}" if review.behind else ""
+def _foot(plan: Plan, style: Style) -> str:
+    head = f"`{plan.head[:12]}`" if plan.head else "the working tree"
+    behind = f", which has {plural(plan.behind, 'more commit')}" if plan.behind else ""
     return (
-        f"\n_Base_ `{review.base[:12]}` _of_ `{code(style.against)}`{behind}_, head_ {head}. "
+        f"\n_Base_ `{plan.base[:12]}` _of_ `{code(style.against)}`{behind}_, head_ {head}. "
         f"_Reproduce with_ `{code(style.command)}`\n"
     )

@@ -1,4 +1,4 @@
-"""The typed, frozen values that a review is made of."""
+"""The typed, frozen values that a plan is made of."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ class Plan:
     head: str
     behind: int  # commits of the target branch that the reviewed branch lacks
     environments: tuple[EnvironmentPlan, ...]
-    blast: tuple[SharedFileImpact, ...]
+    shared_files: tuple[SharedFileImpact, ...]
     findings: tuple[Finding, ...]
     sources: Mapping[str, tuple[str, ...]] = field(repr=False)
     underived: tuple[Finding, ...] = ()
@@ -282,7 +282,7 @@ class Plan:
     @property
     def listed(self) -> tuple[JobChange, ...]:
         """The changes listed one by one; jobs outdated by a shared file are in that file's line."""
-        shared = {job for file in self.blast for job in file.jobs}
+        shared = {job for file in self.shared_files for job in file.jobs}
         return tuple(
             change
             for change in self.changes

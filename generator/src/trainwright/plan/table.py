@@ -1,4 +1,4 @@
-"""The table of a review: each pool, queue and budget before and after, without empty columns."""
+"""The table of a plan: each pool, queue and budget before and after, without empty columns."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Table:
     short: tuple[bool, ...]  # whether a row exceeds what there is, and did not before
 
 
-def table(review: Plan) -> Table:
+def table(plan: Plan) -> Table:
     """Return a table of the pools, queues and budgets that a merge affects, in all environments."""
-    used = [(environment, use) for environment in review.environments for use in environment.uses]
+    used = [(environment, use) for environment in plan.environments for use in environment.uses]
     heads, rows = columns(_HEADS, [tuple(_cells(environment, use)) for environment, use in used])
     return Table(heads, rows, tuple(any(fit.is_worse for fit in use.fits) for _, use in used))
 

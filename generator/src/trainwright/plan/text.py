@@ -10,7 +10,7 @@ from trainwright.datatypes.listing import first, plural
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.visibility import visible
 from trainwright.plan import headline, words
-from trainwright.plan import table as uses
+from trainwright.plan import table as tables
 from trainwright.plan.alike import Alike, alike
 from trainwright.plan.model import Cause, Plan
 from trainwright.reports.report import fairly
@@ -30,64 +30,64 @@ _COLORS = {
 }
 
 
-def render(review: Plan, style: Style) -> str:
-    files = _files(review, style) if style.files else ()
-    return "".join(f"{line}\n" for line in (*_lines(review, style), *files))
+def render(plan: Plan, style: Style) -> str:
+    files = _files(plan, style) if style.files else ()
+    return "".join(f"{line}\n" for line in (*_lines(plan, style), *files))
 
 
-def _lines(review: Plan, style: Style) -> Iterator[str]:
-    yield from (style.paint(visible(line), "red") for line in _first(review))
-    yield visible(headline.verdict(review))
-    for line in words.unrendered(review):
+def _lines(plan: Plan, style: Style) -> Iterator[str]:
+    yield from (style.paint(visible(line), "red") for line in _first(plan))
+    yield visible(headline.verdict(plan))
+    for line in words.unrendered(plan):
         yield style.paint(visible(line), "yellow")
-    for line in (*words.policies(review), *words.wiring(review)):
+    for line in (*words.policies(plan), *words.wiring(plan)):
         yield style.paint(visible(line), "yellow")
-    yield from map(visible, words.amounts(review))
-    if review.behind:
-        more = plural(review.behind, "more commit")
+    yield from map(visible, words.amounts(plan))
+    if plan.behind:
+        more = plural(plan.behind, "more commit")
         yield f"{style.against} has {more}, whose changes are not looked at"
-    used = uses.table(review)
+    used = tables.table(plan)
     if used.rows:
         yield ""
         yield table(used.heads, used.rows, color=style.color).rstrip("\n")
-    for group in alike(review.listed):
+    for group in alike(plan.listed):
         yield ""
-        yield from _change(group, style, review.currency(group.first.file.environment))
-    yield from _objects(review)
-    yield from _findings(review, style)
-    if review.blast:
+        yield from _change(group, style, plan.currency(group.first.file.environment))
+    yield from _objects(plan)
+    yield from _findings(plan, style)
+    if plan.shared_files:
         yield ""
-        for blast in review.blast:
-            yield visible(f"{blast.file} {words.reach(blast)}")
-            if kept := words.keeping(review, blast):
+        for shared in plan.shared_files:
+            yield visible(f"{shared.file} {words.reach(shared)}")
+            if kept := words.keeping(plan, shared):
                 yield visible(f"  {kept}")
-            yield from _causes(blast.causes)
+            yield from _causes(shared.causes)
 
 
-def _first(review: Plan) -> Iterator[str]:
+def _first(plan: Plan) -> Iterator[str]:
     """Yield a line for everything that will run and is not in the sources that reviewers read."""
-    yield from map(words.forged, review.underived)
-    yield from words.foreign(review)
-    yield from words.otherwise(review)
+    yield from map(words.forged, plan.underived)
+    yield from words.foreign(plan)
+    yield from words.otherwise(plan)
 
 
-def _files(review: Plan, style: Style) -> Iterator[str]:
-    for change in review.changes:
+def _files(plan: Plan, style: Style) -> Iterator[str]:
+    for change in plan.changes:
         yield from map(style.differing, words.diff(change))
 
 
-def _objects(review: Plan) -> Iterator[str]:
-    if review.objects:
+def _objects(plan: Plan) -> Iterator[str]:
+    if plan.objects:
         yield ""
-    for change in review.objects:
+    for change in plan.objects:
         what = words.changed_object(change)
         yield visible(f"{change.environment}  {what}  ({change.place})")
 
 
-def _findings(review: Plan, style: Style) -> Iterator[str]:
+def _findings(plan: Plan, style: Style) -> Iterator[str]:
     """Yield errors, what was asked for, and the first warnings, some of each file."""
-    asked = [finding for finding in review.findings if _is_asked(finding)]
-    others = [finding for finding in review.findings if not _is_asked(finding)]
+    asked = [finding for finding in plan.findings if _is_asked(finding)]
+    others = [finding for finding in plan.findings if not _is_asked(finding)]
     warnings = fairly(finding for finding in others if finding.severity is Severity.WARNING)
     if asked or warnings:
         yield ""

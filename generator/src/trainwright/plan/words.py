@@ -1,4 +1,4 @@
-"""How a review is put into words and numbers, whatever the format."""
+"""How a plan is put into words and numbers, whatever the format."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹"}
 _WHOLE = 100  # from here on money has no cents
 
 
-def objects(review: Plan) -> str:
+def objects(plan: Plan) -> str:
     """Return counts of changed additional objects: "objects: 1 added, 2 changed"."""
-    counts = Counter(change.action for change in review.objects)
+    counts = Counter(change.action for change in plan.objects)
     parts = (f"{counts[key]} {key}" for key in ("added", "changed", "removed") if counts[key])
     return f"objects: {', '.join(parts)}"
 
@@ -45,22 +45,22 @@ def changed_object(change: ObjectChange) -> str:
     return f"{change.object} is {change.action}{given}{before}"
 
 
-def reach(blast: SharedFileImpact) -> str:
+def reach(shared: SharedFileImpact) -> str:
     """Return what a shared file does to jobs that read it, as in "outdates 12 runs, 0 start"."""
-    jobs = plural(len(blast.jobs), "job")
-    if not blast.held:
-        return f"reaches {jobs}, {blast.new_runs:,} of them with a new run"
-    runs = plural(blast.held, "run")
+    jobs = plural(len(shared.jobs), "job")
+    if not shared.held:
+        return f"reaches {jobs}, {shared.new_runs:,} of them with a new run"
+    runs = plural(shared.held, "run")
     again = "`trainwright rerun` applies the change"
-    return f"outdates {runs}, {blast.new_runs:,} start: {again}"
+    return f"outdates {runs}, {shared.new_runs:,} start: {again}"
 
 
-def keeping(review: Plan, blast: SharedFileImpact) -> str:
+def keeping(plan: Plan, shared: SharedFileImpact) -> str:
     """Return which jobs' runs keep the old values of a shared file, or "" if none does."""
-    jobs = set(blast.jobs)
+    jobs = set(shared.jobs)
     names = [
         str(change.file)
-        for change in review.changes
+        for change in plan.changes
         if change.action is Action.OUTDATED and change.file in jobs
     ]
     verb = "keeps its" if len(names) == 1 else "keep their"
@@ -248,26 +248,26 @@ def forged(finding: Finding) -> str:
     return f"not rendered from any source: {finding.message}  ({finding.place})"
 
 
-def foreign(review: Plan) -> Iterator[str]:
+def foreign(plan: Plan) -> Iterator[str]:
     """Yield a line for each changed file of wiring/ that `gitops wire` does not write."""
-    for path in review.wiring.foreign:
+    for path in plan.wiring.foreign:
         yield (
             f"{path} is not written by `trainwright gitops wire`, and is applied by whatever "
             f"applies {WIRING}/, with its rights: read it"
         )
 
 
-def otherwise(review: Plan) -> Iterator[str]:
+def otherwise(plan: Plan) -> Iterator[str]:
     """Yield a line for each run that begins with values of an earlier commit, now in no source."""
-    for change in review.changes:
+    for change in plan.changes:
         if change.otherwise:
             values = listed([cause(difference) for difference in change.otherwise], 3)
             yield f"{change.file} begins with other values than its sources have: {values}"
 
 
-def unrendered(review: Plan) -> Iterator[str]:
+def unrendered(plan: Plan) -> Iterator[str]:
     """Yield a warning if rendered files are committed and do not have the specs' changes yet."""
-    names = [str(change.file) for change in review.changes if change.unrendered]
+    names = [str(change.file) for change in plan.changes if change.unrendered]
     if names:
         yield (
             f"The rendered files of {listed(names, 1)} are not up to date: nothing of this happens "
@@ -275,9 +275,9 @@ def unrendered(review: Plan) -> Iterator[str]:
         )
 
 
-def policies(review: Plan) -> Iterator[str]:
+def policies(plan: Plan) -> Iterator[str]:
     """Yield a line for each setting that limits jobs and was changed, those that loosen first."""
-    for change in sorted(review.policies, key=lambda change: not change.loosens):
+    for change in sorted(plan.policies, key=lambda change: not change.loosens):
         effect = "allows more" if change.loosens else "allows less"
         place = change.cause.place
         yield f"{change.environment} {effect} than before: {cause(change.cause)} ({place})"
@@ -286,16 +286,16 @@ def policies(review: Plan) -> Iterator[str]:
 _COUNTED = {"capacity": "capacity", "pricePerGpuHour": "price", "currency": "currency"}
 
 
-def amounts(review: Plan) -> Iterator[str]:
+def amounts(plan: Plan) -> Iterator[str]:
     """Yield a line for each capacity and price by which the sums are other ones than before."""
-    for change in review.amounts:
+    for change in plan.amounts:
         what, place = _COUNTED[change.cause.pointer.last], change.cause.place
         yield f"{change.environment} counts with another {what}: {cause(change.cause)} ({place})"
 
 
-def wiring(review: Plan) -> Iterator[str]:
+def wiring(plan: Plan) -> Iterator[str]:
     """Yield what is to be done with the objects of GitOps engines, and what these then do."""
-    change = review.wiring
+    change = plan.wiring
     for setting in change.settings:
         place = f"{cause(setting.cause)} in {setting.environment} ({setting.cause.place})"
         yield f"{place}: {_SETTINGS[setting.cause.pointer.last, setting.cause.after]}"
