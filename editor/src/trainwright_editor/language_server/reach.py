@@ -55,6 +55,6 @@ def _step(session: Session, file: JobFile) -> Step | None:
         return None
     if checked.record.state in ENDED:
         return Step.END
-    present = session.workspace.folder(file.environment).record(file.name)
+    present = session.workspace.record(file)
     goes_on = present is not None and present.object == checked.record.object
     return Step.KEEP if goes_on and environment.shared_changes == "hold" else Step.BEGIN

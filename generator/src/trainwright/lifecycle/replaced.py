@@ -25,7 +25,7 @@ def by_run_of(workspace: Workspace, file: JobFile) -> Replaced | None:
     """Return the run that a job's present one replaced, where its engine left it in the cluster;
     None if there is none, or it has finished, by the ledger. Git does not know when it is deleted.
     """
-    record, environment = workspace.folder(file.environment).record(file.name), None
+    record, environment = workspace.record(file), None
     if record is not None and record.replaces and record.state not in ENDED:
         environment = workspace.sound(file.environment)
     if record is None or environment is None or not NAMED[record.target].is_served:

@@ -656,7 +656,7 @@ class Comparison(Owner):
     def _stayed(self, file: JobFile) -> bool:
         """Whether the run of the base would do: the job's file was edited, and edited back."""
         sources = self.after.job(file).sources
-        was = self.before.folder(file.environment).record(file.name)
+        was = self.before.record(file)
         return sources is not None and was is not None and not asks(sources, was)
 
     @tracked(same=eq)
@@ -669,7 +669,7 @@ class Comparison(Owner):
         objects: dict[JobFile, str] = {}
         for file in sorted(self._files()):
             now = self._begun(file)
-            was = self.before.folder(file.environment).record(file.name)
+            was = self.before.record(file)
             if now and not (was and was.object == now and was.state not in ENDED):
                 objects[file] = now
         earlier = self._earlier.objects(objects)
@@ -679,7 +679,7 @@ class Comparison(Owner):
         """Return the object of the run that continues after the merge: that of its files, even if
         no source renders them; empty if none continues.
         """
-        record = self.after.folder(file.environment).record(file.name)
+        record = self.after.record(file)
         if self._is_forged(file) and record is not None and record.state not in ENDED:
             return record.object
         decision = self._decided(self.after, file)

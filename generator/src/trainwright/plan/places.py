@@ -22,7 +22,7 @@ def place_of(side: Revision, file: JobFile) -> Place | None:
     if environment is None:
         return None
     cluster = environment.gitops.destination
-    record = side.folder(file.environment).record(file.name)
+    record = side.record(file)
     if record is not None:
         namespace = str(record.environment.get("namespace", ""))
         return None if record.state in ENDED else (cluster, namespace, record.object)

@@ -127,7 +127,7 @@ class Revision(Workspace):
     @tracked()
     def applied(self, file: JobFile) -> PlannedRun | None:
         """Return a job's run as it was committed, or None if there is none to read."""
-        recorded = self.folder(file.environment).recorded(file.name)
+        recorded = self.rendered(file)
         if recorded is None:
             return None
         try:

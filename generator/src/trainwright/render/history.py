@@ -62,7 +62,7 @@ class History:
         self, files: Collection[JobFile], workspace: Workspace
     ) -> Mapping[JobFile, Recorded | None]:
         """Return the run of each job as it is recorded, else as git has it, or None."""
-        recorded = {file: workspace.folder(file.environment).recorded(file.name) for file in files}
+        recorded = {file: workspace.rendered(file) for file in files}
         merged = {
             file: side
             for file, run in recorded.items()
@@ -92,7 +92,7 @@ class History:
         head = self._at(self._tip)
         if head.tree.kind(rendered_folder(file.environment)) != "folder":
             return False  # rendered files may be applied although they are kept out of git
-        committed = head.folder(file.environment).record(file.name)
+        committed = head.record(file)
         unreadable = committed is None and head.tree.kind(records.path(file))
         return committed != record and not unreadable
 

@@ -154,7 +154,7 @@ class IncrementalCheck(Owner):
         outcome = self._kept[file.environment].recall(file.name, self.workspace.reader.is_as)
         if outcome is None:
             return None
-        recorded = self.workspace.folder(file.environment).recorded(file.name)
+        recorded = self.workspace.rendered(file)
         if recorded is None or not self.workspace.stays(file, recorded):
             return None
         return Checked(outcome, recorded.record)

@@ -289,10 +289,9 @@ class Workspace(Owner):
     @tracked()
     def job(self, file: JobFile) -> ResolvedJob:
         """Return a job merged and resolved, with what happens to its run (cached)."""
-        resolved_job, record = self.resolve(file), self.folder(file.environment).record(file.name)
-        if resolved_job.sources is None and resolved_job.outgrown is None:
-            return replace(resolved_job, record=record)
-        if record is None and self._earlier is not None:
+        resolved_job, record = self.resolve(file), self.record(file)
+        is_sound = resolved_job.sources or resolved_job.outgrown
+        if record is None and is_sound and self._earlier is not None:
             earlier = self._earlier.recorded(file)
             record = earlier.record if earlier else None
         if resolved_job.sources and record is not None and self._current(file, record) is not None:
@@ -344,6 +343,13 @@ class Workspace(Owner):
             return rendered
         return self._earlier.recorded(file) if self.job(file).record else None
 
+    def record(self, file: JobFile) -> Record | None:
+        """Return the record of the run that was rendered for a job here, or None if there is none.
+
+        See `RenderedFolder.record`.
+        """
+        return self.folder(file.environment).record(file.name)
+
     def rendered(self, file: JobFile) -> Recorded | None:
         """Return the run that was rendered for a job here, or None if there is none."""
         return self.folder(file.environment).recorded(file.name)
@@ -353,7 +359,7 @@ class Workspace(Owner):
 
         Its specs need not be parsed.
         """
-        record, environment = self.folder(file.environment).record(file.name), None
+        record, environment = self.record(file), None
         if record is not None and record.state not in ENDED:
             environment = self.sound(file.environment)
         if record is None or environment is None:

@@ -324,7 +324,7 @@ class Publisher:
             return False
         file = JobFile(underived.environment, underived.job)
         recorded, believed = (
-            self._specs.folder(file.environment).record(file.name),
+            self._specs.record(file),
             proof.believed(file),
         )
         return believed is not None and believed.record == recorded
