@@ -24,7 +24,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.same import digest_of_data
 from trainwright.files import git, lineage
 from trainwright.files.git import Differing
-from trainwright.files.memo import Cell, Owner, cell_of, tracked
+from trainwright.files.memo import Cell, Owner, tracked
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Edited, Folder, Tree
 from trainwright.findings.credentials import redact
@@ -137,8 +137,6 @@ class Comparison(Owner):
         )
         self._earlier = Earlier(repository, base, inside)
         self._history = History(root, tip=head or "HEAD")
-        self._was_rendered: dict[JobFile, Rendered] = {}
-        self._batch: dict[JobFile, Rendered] = {}  # new renderings of the head, until taken
         self._changed = Cell(self.memo, frozenset[str], eq, changed)
         self._proof = Cell(self.memo, lambda: proof)
 
@@ -343,30 +341,16 @@ class Comparison(Owner):
 
     def _render(self) -> None:
         """Render in one batch per side whatever is not rendered yet."""
-        files = sorted(self._files())
-        rendered = self._was_rendered
-        old = [it for it in files if self.before.has(it) and self.before.applied(it) is None]
-        missing = [file for file in old if file not in rendered]
-        rendered |= self.before.render(missing, self._options.helm, new_runs=True)
-        new = [file for file in files if self.after.has(file)]
-        outdated = [file for file in new if not self._is_rendered_as_it_is(file)]
-        self._batch = self.after.render(outdated, self._options.helm)
-
-    def _is_rendered_as_it_is(self, file: JobFile) -> bool:
-        cell = cell_of(self, Comparison._rendered, file)
-        return cell is not None and cell.holds()
-
-    @tracked()
-    def _rendered(self, file: JobFile) -> Rendered:
-        """Return what a job renders to after the merge; that depends on the job and its run."""
-        self.after.job(file)
-        self.after.rendered(file)
-        return self._batch.pop(file)
+        files, helm = sorted(self._files()), self._options.helm
+        old = filter(self.before.has, files)
+        unknown = [file for file in old if self.before.applied(file) is None]
+        self.before.render(unknown, helm, new_runs=True)
+        self.after.render(filter(self.after.has, files), helm)
 
     def _now(self, file: JobFile) -> Rendered | None:
         """Return what a job renders to after the merge, or None if it is removed or not touched."""
         there = self._is_touched(file) and self.after.has(file)
-        return self._rendered(file) if there else None
+        return self.after.rendering(file) if there else None
 
     @property
     def changes(self) -> tuple[JobChange, ...]:
@@ -689,10 +673,8 @@ class Comparison(Owner):
         """The run that is applied now."""
         if not self.before.has(file):
             return None
-        rendered = self._was_rendered.get(file)
-        if rendered is None:
-            return self.before.applied(file)
-        return self.before.after(file, rendered, None)
+        applied = self.before.applied(file)
+        return applied or self.before.after(file, self.before.rendering(file), None)
 
     def _held(self, file: JobFile) -> tuple[Cause, ...]:
         """Return the values that outdate the run of a job after the merge, but did not before."""
@@ -968,7 +950,7 @@ class Comparison(Owner):
             return ()
         if environment is None:
             return self.after.loaded(name).findings
-        rendered = map(self._rendered, filter(self.after.has, self._files_in(name)))
+        rendered = map(self.after.rendering, filter(self.after.has, self._files_in(name)))
         checked = [JobFindings(it.file.name, it.findings, it.waivers) for it in rendered]
         checked += [
             JobFindings(file.name, (self._unknown(file),), ())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
-from trainwright.files.memo import tracked
+from trainwright.files.memo import cell_of, tracked
 from trainwright.kinds import DEFAULT, NAMED
 from trainwright.plan.model import PlannedRun
 from trainwright.plan.training import Training
@@ -50,6 +50,8 @@ class Revision(Workspace):
     Where this one has no record of a run, that of the `earlier` side counts.
     """
 
+    _batch: dict[JobFile, Rendered]  # what was rendered last, until `rendering` has it
+
     @tracked()
     def text(self, path: str) -> SpecText:
         """Return what the bytes of a spec show; an empty SpecText if there are none to read."""
@@ -59,14 +61,28 @@ class Revision(Workspace):
         paths = {JobFile(*map(bytes.decode, groups)).path for groups in _SPEC_NAME.findall(raw)}
         return SpecText(raw, tuple(paths), b"from" in raw, bool(_SPELT.search(raw)))
 
-    def render(
-        self, files: Sequence[JobFile], helm: str | None, *, new_runs: bool = False
-    ) -> dict[JobFile, Rendered]:
-        """Render and check some jobs; with `new_runs` also those that `render` refuses."""
-        items = [batch.Item(file, self.known(file), new_runs=new_runs) for file in files]
+    def render(self, files: Iterable[JobFile], helm: str | None, *, new_runs: bool = False) -> None:
+        """Render and check in one batch those jobs that are not rendered as they are; with
+        `new_runs` also jobs that `render` refuses.
+        """
+        outdated = [file for file in files if not self._is_rendered_as_it_is(file)]
+        items = [batch.Item(file, self.known(file), new_runs=new_runs) for file in outdated]
         outcomes = batch.run(self, items, helm)
         counted = progress.counted(outcomes, len(items), "jobs")
-        return {rendered.file: rendered for rendered, _ in counted}
+        self._batch = {rendered.file: rendered for rendered, _ in counted}
+        for file in outdated:
+            self.rendering(file)
+
+    def _is_rendered_as_it_is(self, file: JobFile) -> bool:
+        cell = cell_of(self, Revision.rendering, file)
+        return cell is not None and cell.holds()
+
+    @tracked()
+    def rendering(self, file: JobFile) -> Rendered:
+        """Return what a job was rendered to; that depends on the job and its run."""
+        self.job(file)
+        self.rendered(file)
+        return self._batch.pop(file)
 
     def at_hand(
         self, file: JobFile, rendered: Rendered | None = None, *, believed: bool = True
