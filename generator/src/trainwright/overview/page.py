@@ -199,10 +199,7 @@ def _job(
         "asked": ", ".join(words.asked(job_overview.demand, currency)),
         "hours": job_overview.demand.hours.high,
         "needs": needs.get(str(job_overview.file), ()),
-        "held": [
-            cause_data(Cause(held.path, held.before, held.after, held.place), lines)
-            for held in job_overview.run.held
-        ],
+        "held": [cause_data(Cause.of(held), lines) for held in job_overview.run.held],
         "finished": [
             {
                 "object": entry.object,

@@ -100,7 +100,4 @@ def _unread(overview: Overview) -> Iterator[Item]:
 def _outdated(overview: Overview) -> Iterator[Item]:
     for job in overview.jobs:
         if job.run.held:
-            held = job.run.held[0]
-            yield Item(
-                str(job.file), words.cause(Cause(held.path, held.before, held.after, held.place))
-            )
+            yield Item(str(job.file), words.cause(Cause.of(job.run.held[0])))

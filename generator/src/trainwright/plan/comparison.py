@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trainwright.datatypes.data import mapping
 from trainwright.datatypes.environment import Environment, Waiver
-from trainwright.datatypes.finding import Finding, Location, Severity
+from trainwright.datatypes.finding import Finding, Held, Location, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import (
@@ -443,7 +443,12 @@ class Comparison(Owner):
         held = self._held(change.file) if change.action in _CONTINUES else ()
         if not held:
             return change
-        waiting = "; ".join(dict.fromkeys(self._untaken(change.file)))
+        untaken = (
+            f"{edit.path.dotted} waits for the next run: {edit.why}"
+            for edit in self._held_back(change.file)
+            if edit.why
+        )
+        waiting = "; ".join(dict.fromkeys(untaken))
         if change.action is Action.UNCHANGED:
             why = f"{waiting or 'the run stays as it is'}; `trainwright rerun` applies it"
             return replace(change, action=Action.OUTDATED, why=why, causes=held)
@@ -676,38 +681,26 @@ class Comparison(Owner):
         applied = self.before.applied(file)
         return applied or self.before.after(file, self.before.rendering(file), None)
 
+    def _held_back(self, file: JobFile) -> tuple[Held, ...]:
+        """Return the values in which the run of a job is not as its sources after the merge."""
+        now = self._now(file)
+        return now.decision.held if now and now.decision else ()
+
     def _held(self, file: JobFile) -> tuple[Cause, ...]:
         """Return the values that outdate the run of a job after the merge, but did not before."""
-        new = self._settled(file)
-        if new is None:
-            return ()
         old = self._decided(self.before, file)
         held_before = {(held.path, repr(held.after)) for held in old.held} if old else set()
         return tuple(
-            Cause(held.path, held.before, held.after, held.place)
-            for held in new.held
+            Cause.of(held)
+            for held in self._held_back(file)
             if (held.path, repr(held.after)) not in held_before and held.path not in OF_WIRING
         )
 
     def _otherwise(self, change: JobChange) -> Iterator[Cause]:
         """Yield the values in which a run that begins differs from its sources after the merge."""
-        file = change.file
-        begins = change.action in _BEGINS and self._is_rendered(file)
-        new = self._settled(file) if begins and not any(self._from_another(file)) else None
-        for held in new.held if new else ():
-            yield Cause(held.path, held.before, held.after, held.place)
-
-    def _untaken(self, file: JobFile) -> Iterator[str]:
-        """Yield each edit of a job's own file that its run could have taken, and why it waits."""
-        new = self._settled(file)
-        for held in new.held if new else ():
-            if held.why:
-                yield f"{held.path.dotted} waits for the next run: {held.why}"
-
-    def _settled(self, file: JobFile) -> Decision | None:
-        """Return the decision about a job, which is known once it is rendered."""
-        rendered = self._now(file)
-        return rendered.decision if rendered else None
+        begins = change.action in _BEGINS and self._is_rendered(change.file)
+        if begins and not any(self._from_another(change.file)):
+            yield from map(Cause.of, self._held_back(change.file))
 
     @staticmethod
     def _decided(side: Revision, file: JobFile) -> Decision | None:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Waiver
-from trainwright.datatypes.finding import Finding, Location, Severity
+from trainwright.datatypes.finding import Finding, Held, Location, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import Pointer
@@ -58,6 +58,11 @@ class Cause:
     after: Data
     place: Location
     note: str = ""  # where no value differs: "new job spec"
+
+    @classmethod
+    def of(cls, held: Held) -> Cause:
+        """Return a value that is held back, as the cause of that."""
+        return cls(held.path, held.before, held.after, held.place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
