@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import click
 
-from trainwright.cli.common import Context, errors, today
+from trainwright.cli.common import Context, today
 from trainwright.cli.suggestions import Group
 from trainwright.datatypes.errors import TrainwrightError
 
@@ -37,15 +37,14 @@ def lsp(context: Context, stdio: bool) -> None:
     It speaks the Language Server Protocol over standard input and output, writes nothing and opens
     no network. docs/editors.md has the set-up of each editor.
     """
-    with errors():
-        from trainwright.helm import sdk
+    from trainwright.helm import sdk
 
-        sdk.start()  # what is imported below takes as long
-        with _uncollected():
-            from trainwright_editor.language_server.server import Server
+    sdk.start()  # what is imported below takes as long
+    with _uncollected():
+        from trainwright_editor.language_server.server import Server
 
-            server = Server(today, context.given)
-        server.run()
+        server = Server(today, context.given)
+    server.run()
 
 
 @contextmanager
@@ -70,9 +69,8 @@ def mcp(context: Context) -> None:
     findings and the plan that they would bring. It writes nothing. The status and the logs of runs
     are read from their cluster, and nothing else opens a network.
     """
-    with errors():
-        if find_spec("mcp") is None:
-            raise TrainwrightError(_NO_MCP)
-        from trainwright_editor.assistants.server import server
+    if find_spec("mcp") is None:
+        raise TrainwrightError(_NO_MCP)
+    from trainwright_editor.assistants.server import server
 
-        server(context.repository).run("stdio")
+    server(context.repository).run("stdio")

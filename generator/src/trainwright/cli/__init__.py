@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from trainwright import __version__
-from trainwright.cli.common import Context
+from trainwright.cli.common import Context, errors
 from trainwright.cli.suggestions import Choice, Group
 from trainwright.datatypes.errors import INTERRUPTED
 
@@ -109,7 +109,8 @@ class Main(Verbs):
 
     def invoke(self, context: click.Context) -> Any:
         try:
-            return super().invoke(context)
+            with errors():
+                return super().invoke(context)
         except KeyboardInterrupt:  # click's own answer is exit code 1, which means findings here
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one waits for no worker
             click.echo("trainwright: interrupted", err=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, errors, today
+from trainwright.cli.common import FINDINGS, OK, Context, today
 from trainwright.cli.reach import Reach, reaching
 
 if TYPE_CHECKING:
@@ -70,25 +70,24 @@ def adopt(  # noqa: PLR0913 - an option each
         raise click.UsageError(
             "Name what `kubectl get -o yaml` has printed, or read the cluster by --live."
         )
-    with errors():
-        inputs = importing.ImportInput(whole=True)
-        reach = Reach(kubeconfig, kube_context, namespace) if live else None
-        inputs.take(_objects(context, inputs, files, environment, reach))
-        options = ImportOptions(
-            environment=environment,
-            image=image or "",
-            pool=pool or "",
-            name=name or "",
-            write=not dry_run,
-        )
-        with nullcontext() if dry_run else context.held(), context.progress("adopting"):
-            done = adopting.run(context.root, inputs, options, today())
-        _say(context, done)
-        _say_problems(context, inputs, done)
-        if done.adoptions and not dry_run:
-            again = f"trainwright render {environment}"
-            click.echo(f"Run `{again}`, commit, and read `trainwright plan`.", err=True)
-        sys.exit(FINDINGS if inputs.findings or inputs.problems or done.problems else OK)
+    inputs = importing.ImportInput(whole=True)
+    reach = Reach(kubeconfig, kube_context, namespace) if live else None
+    inputs.take(_objects(context, inputs, files, environment, reach))
+    options = ImportOptions(
+        environment=environment,
+        image=image or "",
+        pool=pool or "",
+        name=name or "",
+        write=not dry_run,
+    )
+    with nullcontext() if dry_run else context.held(), context.progress("adopting"):
+        done = adopting.run(context.root, inputs, options, today())
+    _say(context, done)
+    _say_problems(context, inputs, done)
+    if done.adoptions and not dry_run:
+        again = f"trainwright render {environment}"
+        click.echo(f"Run `{again}`, commit, and read `trainwright plan`.", err=True)
+    sys.exit(FINDINGS if inputs.findings or inputs.problems or done.problems else OK)
 
 
 def _objects(

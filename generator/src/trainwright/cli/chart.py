@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, errors
+from trainwright.cli.common import FINDINGS, OK, Context
 from trainwright.cli.suggestions import Group
 
 if TYPE_CHECKING:
@@ -76,17 +76,16 @@ def package(
 
     if bool(sign) != bool(keyring):
         raise click.UsageError("--sign and --keyring go together.")
-    with errors():
-        source = (chart or own_chart.FOLDER).resolve()
-        findings = packages.bump(source, against)
-        if findings:
-            click.echo(_report(context, source, findings), err=True)
-            sys.exit(FINDINGS)
-        key = None
-        if sign and keyring:
-            key = packages.Key(user=sign, keyring=keyring, passphrase_file=passphrase_file)
-        made = packages.package(source, destination, key)
-        click.echo(f"{made.path} {made.digest}")
+    source = (chart or own_chart.FOLDER).resolve()
+    findings = packages.bump(source, against)
+    if findings:
+        click.echo(_report(context, source, findings), err=True)
+        sys.exit(FINDINGS)
+    key = None
+    if sign and keyring:
+        key = packages.Key(user=sign, keyring=keyring, passphrase_file=passphrase_file)
+    made = packages.package(source, destination, key)
+    click.echo(f"{made.path} {made.digest}")
 
 
 def _report(context: Context, chart: Path, findings: tuple[Finding, ...]) -> str:
@@ -118,11 +117,10 @@ def push(archive: Path, remote: str, *, plain_http: bool) -> None:
     """
     from trainwright.gitops import packages
 
-    with errors():
-        pushed = packages.push(archive, remote, plain_http=plain_http)
-        if not pushed.fresh:
-            click.echo("It was there already, the same.", err=True)
-        click.echo(f"{pushed.reference}@{pushed.digest}")
+    pushed = packages.push(archive, remote, plain_http=plain_http)
+    if not pushed.fresh:
+        click.echo("It was there already, the same.", err=True)
+    click.echo(f"{pushed.reference}@{pushed.digest}")
 
 
 @chart.command()
@@ -147,7 +145,7 @@ def verify(archive: str, *, keyring: Path | None, source: Path | None, plain_htt
 
     if not keyring and not source:
         raise click.UsageError("Name a --keyring, a --source, or both.")
-    with errors(), tempfile.TemporaryDirectory(prefix="trainwright-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="trainwright-") as scratch:
         remote = archive.startswith(packages.OCI)
         file = (
             packages.pull(archive, Path(scratch), plain_http=plain_http)

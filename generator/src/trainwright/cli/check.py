@@ -14,7 +14,6 @@ from trainwright.cli.common import (
     OK,
     Context,
     at_least,
-    errors,
     fail_on,
     helm_binary,
     kubernetes_version,
@@ -75,23 +74,22 @@ def check(  # noqa: PLR0913 - an option each
         )
     if yes and not fix:
         raise click.UsageError("--yes belongs to --fix.")
-    with errors():
-        if fix:
-            from trainwright.cli.fix import fix as apply_fixes
+    if fix:
+        from trainwright.cli.fix import fix as apply_fixes
 
-            apply_fixes(context, selections, yes=yes)
-        if watch:
-            from trainwright.cli.watch import findings as watch_findings
+        apply_fixes(context, selections, yes=yes)
+    if watch:
+        from trainwright.cli.watch import findings as watch_findings
 
-            watch_findings(context, selections, output)
-        arguments = {"output": output, "fail_on": fail_on, "helm": helm or "", "against": against}
-        # What was found out for another version must neither be read nor remembered.
-        if no_cache or kubernetes:
-            printed = _jobs(context, selections, arguments, kubernetes=kubernetes or "")
-        else:
-            printed = _remembered(context, selections, arguments)
-        click.echo(printed.text, nl=False)
-        sys.exit(printed.code)
+        watch_findings(context, selections, output)
+    arguments = {"output": output, "fail_on": fail_on, "helm": helm or "", "against": against}
+    # What was found out for another version must neither be read nor remembered.
+    if no_cache or kubernetes:
+        printed = _jobs(context, selections, arguments, kubernetes=kubernetes or "")
+    else:
+        printed = _remembered(context, selections, arguments)
+    click.echo(printed.text, nl=False)
+    sys.exit(printed.code)
 
 
 def _remembered(

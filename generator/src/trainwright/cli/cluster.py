@@ -17,7 +17,6 @@ from trainwright.cli.common import (
     Context,
     answer_format,
     complete,
-    errors,
     planning,
     report,
     selections,
@@ -115,21 +114,20 @@ def status(  # noqa: PLR0913 - an option each
     """
     _refuse_together(watch=watch, json=output == "json", diff=diff, goal=goal, timeout=timeout)
     reach = Reach(kubeconfig, kube_context, namespace)
-    with errors():
-        if diff:
-            sys.exit(_diff(context, selections, reach))
-        if goal is not None:
-            session = reach.run(context.root, _only(selections))
-            reached, message = session.wait(goal, timeout, lambda text: click.echo(text, err=True))
-            click.echo(message)
-            sys.exit(OK if reached else FINDINGS)
-        if watch:
-            from trainwright.cli.watch import in_place
+    if diff:
+        sys.exit(_diff(context, selections, reach))
+    if goal is not None:
+        session = reach.run(context.root, _only(selections))
+        reached, message = session.wait(goal, timeout, lambda text: click.echo(text, err=True))
+        click.echo(message)
+        sys.exit(OK if reached else FINDINGS)
+    if watch:
+        from trainwright.cli.watch import in_place
 
-            in_place(context, lambda: _with_unread(_status(context, selections, reach, output)))
-        answer, unread = _status(context, selections, reach, output)
-        click.echo(answer, nl=False)
-        name_unread(unread)
+        in_place(context, lambda: _with_unread(_status(context, selections, reach, output)))
+    answer, unread = _status(context, selections, reach, output)
+    click.echo(answer, nl=False)
+    name_unread(unread)
 
 
 def _refuse_together(
@@ -272,10 +270,9 @@ def logs(  # noqa: PLR0913 - an option each
 
     if follow and previous:
         raise click.UsageError("--previous has ended and cannot be followed")
-    with errors():
-        session = Reach(kubeconfig, kube_context, namespace).run(context.root, job, object_ or "")
-        wanted = LogOptions(previous=previous, since=since, tail=tail)
-        _print(context, session.logs(wanted, role=role, rank=rank, follow=follow))
+    session = Reach(kubeconfig, kube_context, namespace).run(context.root, job, object_ or "")
+    wanted = LogOptions(previous=previous, since=since, tail=tail)
+    _print(context, session.logs(wanted, role=role, rank=rank, follow=follow))
 
 
 def _print(context: Context, lines: Iterator[LogLine]) -> None:

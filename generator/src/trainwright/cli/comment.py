@@ -7,7 +7,6 @@ from typing import IO
 
 import click
 
-from trainwright.cli.common import errors
 from trainwright.cli.suggestions import Command
 
 _ADDRESS = re.compile(r"https?://[^\s()<>\"']+")  # what Markdown takes between parentheses
@@ -71,11 +70,10 @@ def comment(
 
     if page_url is not None and not _ADDRESS.fullmatch(page_url):
         raise click.BadParameter("must be an https:// or http:// address", param_hint="--page-url")
-    with errors():
-        token = os.environ.get("GITHUB_TOKEN", "")
-        if not token:
-            raise CommentError("GITHUB_TOKEN is not set")
-        access = Access(api=api.rstrip("/"), repository=repository, token=token)
-        link = f"\n[The plan as a page]({page_url})\n" if page_url else ""
-        made = post(access, pull_request, file.read() + link, author)
-        click.echo(f"{made.outcome} {made.url}")
+    token = os.environ.get("GITHUB_TOKEN", "")
+    if not token:
+        raise CommentError("GITHUB_TOKEN is not set")
+    access = Access(api=api.rstrip("/"), repository=repository, token=token)
+    link = f"\n[The plan as a page]({page_url})\n" if page_url else ""
+    made = post(access, pull_request, file.read() + link, author)
+    click.echo(f"{made.outcome} {made.url}")

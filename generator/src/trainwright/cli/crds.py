@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from trainwright.cli.common import errors
 from trainwright.cli.suggestions import Group
 
 
@@ -40,14 +39,11 @@ def pull(kube_context: str, kubeconfig: Path | None, out: Path) -> None:
     from trainwright.files import filetree
     from trainwright.manifests import pull as pulling
 
-    with errors():
-        cluster = Cluster(Access(kubeconfig=str(kubeconfig or ""), context=kube_context))
-        click.echo(f"from {cluster.where}", err=True)
-        resource = Resource(
-            api_version=pulling.API_VERSION, plural=pulling.PLURAL, namespaced=False
-        )
-        changes = pulling.changes(out, cluster.all(resource, ""))
-        filetree.apply(out, changes)
-        counts = {"added": len(changes.added), "changed": len(changes.changed)}
-        message = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-        click.echo(f"{out}: {message or 'up to date'}")
+    cluster = Cluster(Access(kubeconfig=str(kubeconfig or ""), context=kube_context))
+    click.echo(f"from {cluster.where}", err=True)
+    resource = Resource(api_version=pulling.API_VERSION, plural=pulling.PLURAL, namespaced=False)
+    changes = pulling.changes(out, cluster.all(resource, ""))
+    filetree.apply(out, changes)
+    counts = {"added": len(changes.added), "changed": len(changes.changed)}
+    message = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    click.echo(f"{out}: {message or 'up to date'}")

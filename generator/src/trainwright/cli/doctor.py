@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, answer_format, errors, planning
+from trainwright.cli.common import FINDINGS, OK, Context, answer_format, planning
 
 if TYPE_CHECKING:
     from trainwright.setup.doctor.diagnosis import Diagnosis
@@ -32,13 +32,12 @@ def doctor(context: Context, output: str, *, live: bool) -> None:
     from trainwright.reports import style
     from trainwright.setup.doctor.examination import examine
 
-    with errors():
-        diagnoses = examine(context.root, planning(helm=None, no_cache=False), live=live)
-        if output == "json":
-            click.echo(style.listing("Diagnoses", [_item(d) for d in diagnoses]), nl=False)
-        else:
-            click.echo("\n".join(_text(context, diagnoses)))
-        sys.exit(FINDINGS if any(d.state == "error" for d in diagnoses) else OK)
+    diagnoses = examine(context.root, planning(helm=None, no_cache=False), live=live)
+    if output == "json":
+        click.echo(style.listing("Diagnoses", [_item(d) for d in diagnoses]), nl=False)
+    else:
+        click.echo("\n".join(_text(context, diagnoses)))
+    sys.exit(FINDINGS if any(d.state == "error" for d in diagnoses) else OK)
 
 
 def _text(context: Context, diagnoses: tuple[Diagnosis, ...]) -> Iterator[str]:

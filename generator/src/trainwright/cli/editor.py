@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from trainwright.cli.common import errors
 from trainwright.datatypes.errors import TrainwrightError
 
 _MISSING = (
@@ -17,8 +16,7 @@ _MISSING = (
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def _absent(arguments: tuple[str, ...]) -> None:
     """Serve editors and assistants, once trainwright-editor is installed."""
-    with errors():
-        raise TrainwrightError(_MISSING)
+    raise TrainwrightError(_MISSING)
 
 
 editor: click.Command = _absent

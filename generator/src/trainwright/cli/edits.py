@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from trainwright.cli.common import FINDINGS, Context, errors, helm_binary, planning, report
+from trainwright.cli.common import FINDINGS, Context, helm_binary, planning, report
 from trainwright.datatypes.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def carry_out(
     from trainwright.datatypes.errors import SelectionError
     from trainwright.lifecycle import session
 
-    with errors(), nullcontext() if options.dry_run else context.held():
+    with nullcontext() if options.dry_run else context.held():
         outcome = session.work_out(context.root, selected(context, selections), act)
         for file, step in outcome.steps:
             if step.refused and str(file) in selections:

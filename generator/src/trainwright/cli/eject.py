@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from trainwright.cli.common import FINDINGS, Context, complete, errors, helm_binary
+from trainwright.cli.common import FINDINGS, Context, complete, helm_binary
 
 
 @click.command()
@@ -32,18 +32,17 @@ def eject(
     from trainwright.setup.init.repository import write
     from trainwright.specs import select
 
-    with errors():
-        workspace = Workspace(Folder(context.root))
-        names = select.environments(environments, workspace.survey.jobs, "ejected")
-        rendering = Repository(context.root).render(*names)
-        stale = sorted({*rendering.written, *rendering.removed})
-        if stale or not rendering.check.ok:
-            what = f"{stale[0]} is not what the specs render" if stale else "the specs have errors"
-            click.echo(f"{what}: run `trainwright render`, and apply that first", err=True)
-            sys.exit(FINDINGS)
-        ejected = ejection.eject(workspace, names, engine(helm))
-        write(folder, ejection.texts(ejected))
-        for each in ejected:
-            click.echo(f"{folder}/{each.environment}: {each.objects} objects, as they are applied")
-            for job in each.without_values:
-                click.echo(f"  {job}: no values, the chart renders other objects from them now")
+    workspace = Workspace(Folder(context.root))
+    names = select.environments(environments, workspace.survey.jobs, "ejected")
+    rendering = Repository(context.root).render(*names)
+    stale = sorted({*rendering.written, *rendering.removed})
+    if stale or not rendering.check.ok:
+        what = f"{stale[0]} is not what the specs render" if stale else "the specs have errors"
+        click.echo(f"{what}: run `trainwright render`, and apply that first", err=True)
+        sys.exit(FINDINGS)
+    ejected = ejection.eject(workspace, names, engine(helm))
+    write(folder, ejection.texts(ejected))
+    for each in ejected:
+        click.echo(f"{folder}/{each.environment}: {each.objects} objects, as they are applied")
+        for job in each.without_values:
+            click.echo(f"  {job}: no values, the chart renders other objects from them now")

@@ -13,7 +13,6 @@ from trainwright.cli.common import (
     answer_format,
     complete,
     completed_root,
-    errors,
     no_cache,
     selections,
 )
@@ -62,23 +61,22 @@ def explain(context: Context, job: str, path: str, output: str) -> None:
     """
     from trainwright.reports import style, terminal
 
-    with errors():
-        if "/" not in job and (shown := _rule(job, output)):
-            if path:
-                raise click.UsageError(f"{job} is a rule, which has no paths: leave out {path!r}")
-            click.echo(shown, nl=False)
-            return
-        if shown := _fields(job, path, output):
-            click.echo(shown, nl=False)
-            return
-        if "/" not in job and not path:
-            _check_is_no_field(job)
-        explanation = context.repository.explain(job, path)
-        if output == "json":
-            items = terminal.explanation_items(explanation)
-            click.echo(style.listing("Explanation", items), nl=False)
-        else:
-            click.echo(terminal.explanation(explanation), nl=False)
+    if "/" not in job and (shown := _rule(job, output)):
+        if path:
+            raise click.UsageError(f"{job} is a rule, which has no paths: leave out {path!r}")
+        click.echo(shown, nl=False)
+        return
+    if shown := _fields(job, path, output):
+        click.echo(shown, nl=False)
+        return
+    if "/" not in job and not path:
+        _check_is_no_field(job)
+    explanation = context.repository.explain(job, path)
+    if output == "json":
+        items = terminal.explanation_items(explanation)
+        click.echo(style.listing("Explanation", items), nl=False)
+    else:
+        click.echo(terminal.explanation(explanation), nl=False)
 
 
 def _rule(word: str, output: str) -> str:
@@ -143,17 +141,16 @@ def list_(
 
     if selections and what not in _OF_ENVIRONMENTS:
         raise click.UsageError(f"`list {what}` takes no ENV; only jobs and objects are of one")
-    with errors():
-        if what != "jobs" or no_cache:
-            everything = _listed(context, what, selections, output, lambda: Folder(context.root))
-            click.echo(everything, nl=False)
-            return
-        settings = {"output": output, "color": str(context.color)}
-        memory = Memory(context.root, "list", selections, settings)
-        printed = memory.recall() or memory.print(
-            lambda tree: Printed(_listed(context, what, selections, output, lambda: tree), OK)
-        )
-        click.echo(printed.text, nl=False)
+    if what != "jobs" or no_cache:
+        everything = _listed(context, what, selections, output, lambda: Folder(context.root))
+        click.echo(everything, nl=False)
+        return
+    settings = {"output": output, "color": str(context.color)}
+    memory = Memory(context.root, "list", selections, settings)
+    printed = memory.recall() or memory.print(
+        lambda tree: Printed(_listed(context, what, selections, output, lambda: tree), OK)
+    )
+    click.echo(printed.text, nl=False)
 
 
 def _listed(

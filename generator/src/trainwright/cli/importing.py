@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from trainwright.cli.common import FINDINGS, OK, Context, errors, output_format
+from trainwright.cli.common import FINDINGS, OK, Context, output_format
 
 if TYPE_CHECKING:
     from trainwright.importing import ImportInput
@@ -126,32 +126,31 @@ def import_(  # noqa: PLR0913 - an option each
     from trainwright.importing import json
     from trainwright.importing.batch import ImportOptions, run
 
-    with errors():
-        if not files and not commands:
-            raise click.UsageError("name a FILE, or give a --command")
-        inputs = importing.ImportInput(values)
-        for text in commands:
-            inputs.commands("--command", text)
-        if files:
-            inputs.files(files)
-        options = ImportOptions(
-            environment=environment,
-            entrypoint=tuple(shlex.split(entrypoint or "")),
-            image=image or "",
-            pool=pool or "",
-            name=name or "",
-            force=force,
-            write=not dry_run,
-            new_runs=new_runs,
-        )
-        with nullcontext() if dry_run else context.held(), context.progress("importing", output):
-            done = run(context.root, inputs, options)
-        if output == "json":
-            click.echo(json.render(inputs, done, environment, written=not dry_run), nl=False)
-        else:
-            _say_all(context, inputs, done, environment, dry_run=dry_run)
-        failed = inputs.findings or inputs.problems or done.problems or done.broken
-        sys.exit(FINDINGS if failed else OK)
+    if not files and not commands:
+        raise click.UsageError("name a FILE, or give a --command")
+    inputs = importing.ImportInput(values)
+    for text in commands:
+        inputs.commands("--command", text)
+    if files:
+        inputs.files(files)
+    options = ImportOptions(
+        environment=environment,
+        entrypoint=tuple(shlex.split(entrypoint or "")),
+        image=image or "",
+        pool=pool or "",
+        name=name or "",
+        force=force,
+        write=not dry_run,
+        new_runs=new_runs,
+    )
+    with nullcontext() if dry_run else context.held(), context.progress("importing", output):
+        done = run(context.root, inputs, options)
+    if output == "json":
+        click.echo(json.render(inputs, done, environment, written=not dry_run), nl=False)
+    else:
+        _say_all(context, inputs, done, environment, dry_run=dry_run)
+    failed = inputs.findings or inputs.problems or done.problems or done.broken
+    sys.exit(FINDINGS if failed else OK)
 
 
 def _say_all(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import errors, planning
+from trainwright.cli.common import planning
 from trainwright.cli.suggestions import Choice, Command, meant
 from trainwright.datatypes.layout import WIRING
 
@@ -94,20 +94,19 @@ def init(
     """
     from trainwright.setup.init.repository import Answers, address, files, write
 
-    with errors():
-        answers = Answers(
-            engine=engine,
-            target=target,
-            environments=environments,
-            url=_origin(folder) if repository is None else address(repository) or repository,
-            branch=_branch(folder),
-            kubernetes=kubernetes_version,
-            **({"action": action} if action else {}),
-        )
-        texts = files(answers)
-        write(folder, texts)
-        written = [*texts, *_render(folder), *_wire(folder, answers)]
-        _say(folder, written, answers)
+    answers = Answers(
+        engine=engine,
+        target=target,
+        environments=environments,
+        url=_origin(folder) if repository is None else address(repository) or repository,
+        branch=_branch(folder),
+        kubernetes=kubernetes_version,
+        **({"action": action} if action else {}),
+    )
+    texts = files(answers)
+    write(folder, texts)
+    written = [*texts, *_render(folder), *_wire(folder, answers)]
+    _say(folder, written, answers)
 
 
 def _origin(folder: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from trainwright.cli.common import Context, complete, errors
+from trainwright.cli.common import Context, complete
 from trainwright.cli.edits import Writing, carry_out, each, selected, writes
 from trainwright.cli.suggestions import Choice, Command
 
@@ -166,8 +166,7 @@ def promote(
             raise click.BadParameter(
                 f'"{part}" is none of {", ".join(GROUPS)}', param_hint="--only"
             )
-    with errors():
-        _known_environment(context, to)
+    _known_environment(context, to)
     selections = tuple(_from(source, to, name) for name in names)
     chosen = {key: value for key, value in (("pool", pool), ("queue", queue)) if value}
     carry_out(
@@ -231,14 +230,13 @@ def pin(
 
     if digest and (from_lock or record):
         raise click.UsageError("--digest leaves nothing to look up or record")
-    with errors():
-        if digest:
-            image = pinning.given(digest)
-            _one_repository(context, selections, image.repository)
-            acts = each(lambda subject: pinning.pin_given(subject, image))
-        else:
-            resolve = _resolver(context, from_lock=from_lock, plain_http=plain_http)
-            acts = each(lambda s: pinning.pin(s, resolve, update=update, record=record))
+    if digest:
+        image = pinning.given(digest)
+        _one_repository(context, selections, image.repository)
+        acts = each(lambda subject: pinning.pin_given(subject, image))
+    else:
+        resolve = _resolver(context, from_lock=from_lock, plain_http=plain_http)
+        acts = each(lambda s: pinning.pin(s, resolve, update=update, record=record))
     carry_out(context, "pin", selections, acts, Writing(**options))
 
 

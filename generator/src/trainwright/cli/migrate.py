@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, errors
+from trainwright.cli.common import FINDINGS, OK, Context
 
 if TYPE_CHECKING:
     from trainwright.importing.migration import Migration
@@ -33,7 +33,7 @@ def migrate(context: Context, selections: tuple[str, ...], to: str, *, dry_run: 
         )
     if not selections:
         raise click.UsageError("name the jobs to move: ENV or ENV/JOB")
-    with errors(), nullcontext() if dry_run else context.held():
+    with nullcontext() if dry_run else context.held():
         tree = Tracked(Folder(context.root))
         migrations: list[Migration] = []
         named = {selection.removeprefix("./") for selection in selections}

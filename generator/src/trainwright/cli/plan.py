@@ -15,7 +15,6 @@ from trainwright.cli.common import (
     OK,
     Context,
     crds,
-    errors,
     github_link,
     helm_binary,
     output_format,
@@ -88,43 +87,42 @@ def plan(  # noqa: PLR0913 - an option each
     from trainwright.plan.session import PlanSession
     from trainwright.reports.style import Style, written
 
-    with errors():
-        words = ["trainwright", "plan", *selections, "--against", against]
-        words += ["--head", head] if head else []
-        words += ["--crds", str(crds)] if crds else []
-        style = Style(
-            against=against,
-            command=shlex.join(words),
-            link=github_link() if link is None else link.rstrip("/"),
-            marker=" ".join(("trainwright-plan", *selections)),
-            paint=context.paint,
-            differing=context.differing,
-            color=context.color,
-            files=files,
-        )
+    words = ["trainwright", "plan", *selections, "--against", against]
+    words += ["--head", head] if head else []
+    words += ["--crds", str(crds)] if crds else []
+    style = Style(
+        against=against,
+        command=shlex.join(words),
+        link=github_link() if link is None else link.rstrip("/"),
+        marker=" ".join(("trainwright-plan", *selections)),
+        paint=context.paint,
+        differing=context.differing,
+        color=context.color,
+        files=files,
+    )
 
-        options = PlanOptions(
-            against=against, head=head, today=today(), helm=helm, crds=crds, wired=_wired
-        )
-        watched = PlanSession(context.root, selections, options)
+    options = PlanOptions(
+        against=against, head=head, today=today(), helm=helm, crds=crds, wired=_wired
+    )
+    watched = PlanSession(context.root, selections, options)
 
-        def planned(edits: Collection[str] | None = None) -> tuple[str, bool]:
-            with context.progress("planning", output):
-                if edits is None:
-                    made = Comparison(context.root, selections, options).plan()
-                else:
-                    made = watched.plan(edits, today())
-            if page is not None:
-                _write(page, written("plan", "html", made, style))
-            return written("plan", output, made, style), made.blocked
+    def planned(edits: Collection[str] | None = None) -> tuple[str, bool]:
+        with context.progress("planning", output):
+            if edits is None:
+                made = Comparison(context.root, selections, options).plan()
+            else:
+                made = watched.plan(edits, today())
+        if page is not None:
+            _write(page, written("plan", "html", made, style))
+        return written("plan", output, made, style), made.blocked
 
-        if watch:
-            from trainwright.cli.watch import again
+    if watch:
+        from trainwright.cli.watch import again
 
-            again(context, lambda edits: planned(edits)[0])
-        text, blocked = planned()
-        click.echo(text, nl=False, color=context.color)
-        sys.exit(FINDINGS if blocked else OK)
+        again(context, lambda edits: planned(edits)[0])
+    text, blocked = planned()
+    click.echo(text, nl=False, color=context.color)
+    sys.exit(FINDINGS if blocked else OK)
 
 
 def _wired(workspace: Workspace) -> WiringFiles | None:

@@ -12,7 +12,6 @@ import click
 from trainwright.cli.common import (
     FINDINGS,
     Context,
-    errors,
     helm_binary,
     planning,
     report,
@@ -81,29 +80,26 @@ def publish(  # noqa: PLR0913 - an option each
     from trainwright.gitops.publish import publisher
     from trainwright.gitops.publish.model import PublishOptions, Unsound
 
-    with errors():
-        options = PublishOptions(
-            planning=replace(
-                planning(helm, no_cache=True), check_next_runs=False, new_runs=new_runs
-            ),
-            branch=branch,
-            path=path,
-            remote=_absolute(repository) if repository else remote,
-            elsewhere=bool(repository),
-            push=push,
-            discard_edits=discard_edits,
-            dry_run=dry_run,
-            attempts=attempts,
-        )
-        try:
-            published = publisher.publish(context.root, selections, options)
-            while done := _next(context, published):
-                made = f"{done.commit[:12]}  " if done.commit else ""
-                click.echo(f"{done.branch}  {made}{done.message}")
-        except Unsound as unsound:
-            click.echo(report(context, unsound.plan, "text", selections), err=True)
-            click.echo("Nothing was published, because of the errors.", err=True)
-            sys.exit(FINDINGS)
+    options = PublishOptions(
+        planning=replace(planning(helm, no_cache=True), check_next_runs=False, new_runs=new_runs),
+        branch=branch,
+        path=path,
+        remote=_absolute(repository) if repository else remote,
+        elsewhere=bool(repository),
+        push=push,
+        discard_edits=discard_edits,
+        dry_run=dry_run,
+        attempts=attempts,
+    )
+    try:
+        published = publisher.publish(context.root, selections, options)
+        while done := _next(context, published):
+            made = f"{done.commit[:12]}  " if done.commit else ""
+            click.echo(f"{done.branch}  {made}{done.message}")
+    except Unsound as unsound:
+        click.echo(report(context, unsound.plan, "text", selections), err=True)
+        click.echo("Nothing was published, because of the errors.", err=True)
+        sys.exit(FINDINGS)
 
 
 def _next(context: Context, published: Iterator[Published]) -> Published | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, complete, errors, planning, report
+from trainwright.cli.common import FINDINGS, OK, Context, complete, planning, report
 
 
 def _nodes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, int]:
@@ -93,18 +93,17 @@ def rehearse(  # noqa: PLR0913 - an option each
         env=variables,
         extra=extra,
     )
-    with errors():
-        plan = context.plan((job,), planning(None, no_cache=False))
-        file = session.only(plan.jobs, job)
-        if plan.failed:
-            click.echo(report(context, plan, "text", (job,)), err=True)
-            sys.exit(FINDINGS)
-        with session.prepare(context.root, file, options) as rehearsal:
-            click.echo(text.introduction(rehearsal, color=context.color), err=True)
-            if dry_run:
-                sys.exit(OK)
-            with text.Printer(rehearsal, paint=context.paint, logs=keep and keep / "logs") as show:
-                outcome = rehearsal.perform(show)
-            comparison = rehearsal.compare()
-            click.echo(text.conclusion(rehearsal, outcome, comparison), err=True, nl=False)
-        sys.exit(FINDINGS if outcome.succeeded and comparison.differences else outcome.code)
+    plan = context.plan((job,), planning(None, no_cache=False))
+    file = session.only(plan.jobs, job)
+    if plan.failed:
+        click.echo(report(context, plan, "text", (job,)), err=True)
+        sys.exit(FINDINGS)
+    with session.prepare(context.root, file, options) as rehearsal:
+        click.echo(text.introduction(rehearsal, color=context.color), err=True)
+        if dry_run:
+            sys.exit(OK)
+        with text.Printer(rehearsal, paint=context.paint, logs=keep and keep / "logs") as show:
+            outcome = rehearsal.perform(show)
+        comparison = rehearsal.compare()
+        click.echo(text.conclusion(rehearsal, outcome, comparison), err=True, nl=False)
+    sys.exit(FINDINGS if outcome.succeeded and comparison.differences else outcome.code)

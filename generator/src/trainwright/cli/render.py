@@ -13,7 +13,6 @@ from trainwright.cli.common import (
     FINDINGS,
     OK,
     Context,
-    errors,
     helm_binary,
     no_cache,
     planning,
@@ -70,7 +69,7 @@ def render(
     from trainwright.api import write_files
     from trainwright.render import text
 
-    with errors(), nullcontext() if check_only else context.held():
+    with nullcontext() if check_only else context.held():
         options = replace(
             planning(helm, no_cache), check_next_runs=False, recover=True, new_runs=new_runs
         )

@@ -13,7 +13,6 @@ import click
 from trainwright.cli.common import (
     TODAY,
     Context,
-    errors,
     github_link,
     helm_binary,
     no_cache,
@@ -73,28 +72,27 @@ def report(
     from trainwright.overview import page
     from trainwright.overview.collect import overview
 
-    with errors():
-        goodput = _goodput(goodput_files)
-        with context.progress("checking"):
-            build = context.plan(selections, planning(helm, no_cache))
-            statuses, unread = _statuses(context, selections) if live else ([], [])
-            collected = overview(context.root, build, statuses, goodput, unread)
-        for goodput_run in collected.unassigned:
-            click.echo(f"{visible(goodput_run.file)}: {_unassigned(goodput_run)}", err=True)
-        words = ["trainwright", "report", *selections, *(["--live"] if live else [])]
-        words += [word for path in goodput_files for word in ("--goodput", str(path))]
-        try:
-            commit = git.around(context.root)[0].commit("HEAD")
-        except git.GitError:
-            commit = ""
-        style = page.Style(
-            command=shlex.join(words),
-            link=github_link() if link is None else link.rstrip("/"),
-            commit=commit,
-            written=_now(),
-        )
-        click.echo(page.render(collected, style), nl=False)
-        name_unread(unread)
+    goodput = _goodput(goodput_files)
+    with context.progress("checking"):
+        build = context.plan(selections, planning(helm, no_cache))
+        statuses, unread = _statuses(context, selections) if live else ([], [])
+        collected = overview(context.root, build, statuses, goodput, unread)
+    for goodput_run in collected.unassigned:
+        click.echo(f"{visible(goodput_run.file)}: {_unassigned(goodput_run)}", err=True)
+    words = ["trainwright", "report", *selections, *(["--live"] if live else [])]
+    words += [word for path in goodput_files for word in ("--goodput", str(path))]
+    try:
+        commit = git.around(context.root)[0].commit("HEAD")
+    except git.GitError:
+        commit = ""
+    style = page.Style(
+        command=shlex.join(words),
+        link=github_link() if link is None else link.rstrip("/"),
+        commit=commit,
+        written=_now(),
+    )
+    click.echo(page.render(collected, style), nl=False)
+    name_unread(unread)
 
 
 def _now() -> str:

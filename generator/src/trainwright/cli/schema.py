@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from trainwright.cli.common import errors
 from trainwright.cli.suggestions import meant
 
 
@@ -26,20 +25,19 @@ def schema(name: str, out: Path | None) -> None:
     """
     from trainwright.documents.validation import schema_files
 
-    with errors():
-        schemas = schema_files.found()
-        if name and name not in schemas:
-            raise click.BadParameter(
-                f'"{name}" is none of {", ".join(schemas)}.{meant(name, tuple(schemas))}',
-                param_hint="NAME",
-            )
-        if out is not None:
-            for path in schema_files.write(out, (name,) if name else tuple(schemas)):
-                click.echo(path)
-        elif name:
-            click.echo(schemas[name].text, nl=False)
-        else:
-            from trainwright.reports import terminal
+    schemas = schema_files.found()
+    if name and name not in schemas:
+        raise click.BadParameter(
+            f'"{name}" is none of {", ".join(schemas)}.{meant(name, tuple(schemas))}',
+            param_hint="NAME",
+        )
+    if out is not None:
+        for path in schema_files.write(out, (name,) if name else tuple(schemas)):
+            click.echo(path)
+    elif name:
+        click.echo(schemas[name].text, nl=False)
+    else:
+        from trainwright.reports import terminal
 
-            rows = [[schema_file.name, schema_file.title] for schema_file in schemas.values()]
-            click.echo(terminal.table(("NAME", "DESCRIBES"), rows, color=False), nl=False)
+        rows = [[schema_file.name, schema_file.title] for schema_file in schemas.values()]
+        click.echo(terminal.table(("NAME", "DESCRIBES"), rows, color=False), nl=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, errors, output_format, selections, today
+from trainwright.cli.common import FINDINGS, OK, Context, output_format, selections, today
 
 FORMATS = ("text", "json", "markdown")
 
@@ -60,15 +60,12 @@ def upgrade(
 
     if (after is None) == (chart is None):
         raise click.UsageError("Name the version to take: --to PATH, or --chart PATH.")
-    with errors():
-        options = session.UpgradeOptions(today=today(), before=before, after=after, chart=chart)
-        with context.progress("rendering with both versions", output):
-            comparison = session.upgrade(context.root, selections, options)
-        named = (("--from", before), ("--to", after), ("--chart", chart))
-        words = ["trainwright", "admin", "upgrade", *selections]
-        words += [word for option, path in named if path for word in (option, str(path))]
-        style = Style(command=shlex.join(words), paint=context.paint, differing=context.differing)
-        click.echo(
-            written("plan.upgrade", output, comparison, style), nl=False, color=context.color
-        )
-        sys.exit(FINDINGS if comparison.blocked else OK)
+    options = session.UpgradeOptions(today=today(), before=before, after=after, chart=chart)
+    with context.progress("rendering with both versions", output):
+        comparison = session.upgrade(context.root, selections, options)
+    named = (("--from", before), ("--to", after), ("--chart", chart))
+    words = ["trainwright", "admin", "upgrade", *selections]
+    words += [word for option, path in named if path for word in (option, str(path))]
+    style = Style(command=shlex.join(words), paint=context.paint, differing=context.differing)
+    click.echo(written("plan.upgrade", output, comparison, style), nl=False, color=context.color)
+    sys.exit(FINDINGS if comparison.blocked else OK)

@@ -14,7 +14,6 @@ from trainwright.cli.common import (
     Context,
     at_least,
     crds,
-    errors,
     fail_on,
     kubernetes_version,
     report_format,
@@ -58,30 +57,29 @@ def validate(  # noqa: PLR0913 - an option each
 
     if against and "-" in paths:
         raise click.UsageError("--against needs files: git has no earlier standard input.")
-    with errors():
-        options = run.ManifestOptions(
-            today=today(),
-            environment=run.environment(context.root, env) if env else None,
-            kubernetes=kubernetes or "",
-            crds=crds,
-            against=against,
-            need_schemas=need_schemas,
-        )
-        checked = run.check(paths, options)
-        from trainwright import reports  # not before: processes that were forked have no use for it
+    options = run.ManifestOptions(
+        today=today(),
+        environment=run.environment(context.root, env) if env else None,
+        kubernetes=kubernetes or "",
+        crds=crds,
+        against=against,
+        need_schemas=need_schemas,
+    )
+    checked = run.check(paths, options)
+    from trainwright import reports  # not before: processes that were forked have no use for it
 
-        settings = {"env": env, "crds": crds, "against": against, "kubernetes-version": kubernetes}
-        words = [
-            word for name, value in settings.items() if value for word in (f"--{name}", str(value))
-        ]
-        text = reports.write(
-            checked.findings,
-            checked.sources,
-            output,
-            checked=checked.files,
-            command=shlex.join(("trainwright", "validate", *map(str, paths), *words)),
-            color=context.color,
-            noun="file",
-        )
-        click.echo(text, nl=False)
-        sys.exit(FINDINGS if at_least(checked.findings, fail_on) else OK)
+    settings = {"env": env, "crds": crds, "against": against, "kubernetes-version": kubernetes}
+    words = [
+        word for name, value in settings.items() if value for word in (f"--{name}", str(value))
+    ]
+    text = reports.write(
+        checked.findings,
+        checked.sources,
+        output,
+        checked=checked.files,
+        command=shlex.join(("trainwright", "validate", *map(str, paths), *words)),
+        color=context.color,
+        noun="file",
+    )
+    click.echo(text, nl=False)
+    sys.exit(FINDINGS if at_least(checked.findings, fail_on) else OK)

@@ -14,7 +14,6 @@ from trainwright.cli.common import (
     Context,
     answer_format,
     complete,
-    errors,
     helm_binary,
     planning,
 )
@@ -61,14 +60,13 @@ def verify(
 
     from trainwright.gitops import verification
 
-    with errors():
-        with context.progress("verifying", output):
-            options = replace(planning(helm, no_cache=True), check_next_runs=False)
-            verified = verification.verify(context.root, commit, environments, against, options)
-        click.echo(_FORMATS[output](verified), nl=False)
-        if statements is not None:
-            _write(statements, verified)
-        sys.exit(OK if verified.equal else FINDINGS)
+    with context.progress("verifying", output):
+        options = replace(planning(helm, no_cache=True), check_next_runs=False)
+        verified = verification.verify(context.root, commit, environments, against, options)
+    click.echo(_FORMATS[output](verified), nl=False)
+    if statements is not None:
+        _write(statements, verified)
+    sys.exit(OK if verified.equal else FINDINGS)
 
 
 def _text(verified: Verification) -> str:

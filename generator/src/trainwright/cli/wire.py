@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, complete, errors
+from trainwright.cli.common import FINDINGS, OK, Context, complete
 from trainwright.datatypes.listing import plural
 
 if TYPE_CHECKING:
@@ -45,17 +45,16 @@ def wire(
 
     if check_only and out is None:
         raise click.UsageError("--check needs --out: it compares with the files there.")
-    with errors():
-        surveyed = survey.load_sites(Workspace(Folder(context.root)), environments)
-        if surveyed.findings:
-            click.echo(_report(context, surveyed, environments), err=True)
-        if surveyed.failed:
-            sys.exit(FINDINGS)
-        if out is None:
-            click.echo(writing.stream(surveyed), nl=False)
-            sys.exit(OK)
-        changes = writing.changes(out, surveyed)
-        sys.exit(_say(out, changes, environments, check_only=check_only))
+    surveyed = survey.load_sites(Workspace(Folder(context.root)), environments)
+    if surveyed.findings:
+        click.echo(_report(context, surveyed, environments), err=True)
+    if surveyed.failed:
+        sys.exit(FINDINGS)
+    if out is None:
+        click.echo(writing.stream(surveyed), nl=False)
+        sys.exit(OK)
+    changes = writing.changes(out, surveyed)
+    sys.exit(_say(out, changes, environments, check_only=check_only))
 
 
 def _say(out: Path, changes: Changes, environments: tuple[str, ...], *, check_only: bool) -> int:
