@@ -117,7 +117,7 @@ class EditSample:
     after: Data = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class EditRule(Documented):
     """One outcome of an edit; the table of edits says for which fields.
 

@@ -10,7 +10,7 @@ from trainwright.datatypes.data import Data, dig
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.pointer import Pointer
-from trainwright.rule_model.edit import Edit, Path, Verdict
+from trainwright.rule_model.edit import Edit, EditRule, Path, Verdict
 
 IMMUTABLE = "TW504"
 IN_PLACE = "TW514"
@@ -111,20 +111,26 @@ class EditSource:
     def _rows(
         self,
         basis: Basis,
-        outcome: Verdict,
+        outcome: Verdict | EditRule,
         why: str,
         *paths: str,
         when: tuple[Condition, ...] = (),
-        rule: str = "",
     ) -> tuple[EditRow, ...]:
-        """A row for each of some fields: JSON pointers, with * for any key or index."""
+        """Return a row for each of some fields: JSON pointers, with * for any key or index.
+
+        The outcome is that of the rule that reports it, if it is not one that any kind has.
+        """
+        if isinstance(outcome, EditRule):
+            verdict, rule = outcome.verdict, outcome.id
+        else:
+            verdict, rule = outcome, _BY_OUTCOME[outcome]
         return tuple(
             EditRow(
                 kinds=self.kinds,
                 path=Pointer(path).parts,
                 when=when,
-                outcome=outcome,
-                rule=rule or _BY_OUTCOME[outcome],
+                outcome=verdict,
+                rule=rule,
                 why=why,
                 basis=basis,
                 source=self.text,

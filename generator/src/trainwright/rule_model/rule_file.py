@@ -38,7 +38,7 @@ class Words:
     upstream: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Documented(Cause):
     """The base of rules about objects and about edits. `data/` is next to the module `module`."""
 

@@ -18,6 +18,10 @@ from trainwright.rule_model.edit_row import (
 from trainwright.specs.upstream import numbers
 
 _KINDS = (KIND.group_kind,)
+
+RESIZED = EditRule("TW310", "resized-while-running", Severity.ERROR, __name__, Verdict.MIXED)
+EDIT_RULES = (RESIZED,)
+
 _VALIDATION = EditSource(_KINDS, "kubernetes/kubernetes:pkg/apis/batch/validation/validation.go")
 _FEATURES = EditSource(_KINDS, "kubernetes/kubernetes:pkg/features/kube_features.go")
 _MUTABLE_RESOURCES = (1, 36)  # since when MutablePodResourcesForSuspendedJobs is on by default
@@ -68,18 +72,16 @@ EDITS = (
     ),
     *_VALIDATION.observed(Verdict.REJECTED, FIELD_IS_IMMUTABLE, "/spec/template"),
     *_VALIDATION.read(
-        Verdict.MIXED,
+        RESIZED,
         "pods are added or deleted, and those that run keep the old number of ranks",
         "/spec/parallelism",
         when=(_RUNS, _INDEXED),
-        rule="TW310",
     ),
     *_VALIDATION.read(
-        Verdict.MIXED,
+        RESIZED,
         "pods are added or deleted, and those that run keep the old number of ranks",
         "/spec/completions",
         when=(_RUNS, _TOGETHER),
-        rule="TW310",
     ),
     *_VALIDATION.read(
         Verdict.IN_PLACE,
@@ -136,15 +138,3 @@ _WRITTEN = (
     *of_pods("/spec/template"),
 )
 DEFAULTS = {KIND.group_kind: _WRITTEN}
-
-# --- the rules that report them -------------------------------------------------------------------
-
-RESIZED = EditRule(
-    id="TW310",
-    name="resized-while-running",
-    severity=Severity.ERROR,
-    verdict=Verdict.MIXED,
-    module=__name__,
-)
-
-EDIT_RULES: tuple[EditRule, ...] = (RESIZED,)

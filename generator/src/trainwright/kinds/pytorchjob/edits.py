@@ -17,6 +17,11 @@ from trainwright.rule_model.edit_row import (
 from trainwright.specs.upstream import upstream
 
 _KINDS = (KIND.group_kind,)
+
+SILENT = EditRule("TW121", "ineffective-edit", Severity.WARNING, __name__, Verdict.IGNORED)
+MIXED = EditRule("TW122", "mixed-version-ranks", Severity.ERROR, __name__, Verdict.MIXED)
+EDIT_RULES = (SILENT, MIXED)
+
 _OPERATOR = EditSource(_KINDS, upstream("training-operator/edits-reach-no-pod").source)
 _DEFINITION = EditSource(_KINDS, upstream("training-operator/definition").source)
 _RANKS = EditSource(_KINDS, upstream("training-operator/rank-variables").source)
@@ -88,21 +93,19 @@ EDITS = (
         "accepted: only a change of it is refused",
         "/spec/runPolicy/schedulingPolicy/queue",
     ),
-    *_OPERATOR.observed(Verdict.IGNORED, _NOT_SEEN, _TEMPLATE, when=(_NEVER,), rule="TW121"),
-    *_OPERATOR.read(Verdict.IGNORED, _NOT_SEEN, *_PODS[1:], when=(_NEVER,), rule="TW121"),
+    *_OPERATOR.observed(SILENT, _NOT_SEEN, _TEMPLATE, when=(_NEVER,)),
+    *_OPERATOR.read(SILENT, _NOT_SEEN, *_PODS[1:], when=(_NEVER,)),
     *_OPERATOR.read(
-        Verdict.MIXED,
+        MIXED,
         "pods that run keep the old version, one that is made again has the new one",
         *_PODS,
         when=(Condition("it runs, and pods are made again", _made_again),),
-        rule="TW122",
     ),
     *_RANKS.inferred(
-        Verdict.MIXED,
+        MIXED,
         "pods are added or deleted, and those that run keep the old WORLD_SIZE",
         "/spec/pytorchReplicaSpecs/*/replicas",
         when=(Condition("it runs, and its workers are not elastic", _fixed_world),),
-        rule="TW122",
     ),
     *EditSource(_KINDS, upstream("training-operator/end-of-a-job").source).observed(
         Verdict.IN_PLACE,
@@ -117,24 +120,3 @@ _WRITTEN = defaults(
     }
 )
 DEFAULTS = {KIND.group_kind: _WRITTEN}
-
-# --- the rules that report them -------------------------------------------------------------------
-
-
-SILENT = EditRule(
-    id="TW121",
-    name="ineffective-edit",
-    severity=Severity.WARNING,
-    verdict=Verdict.IGNORED,
-    module=__name__,
-)
-
-MIXED = EditRule(
-    id="TW122",
-    name="mixed-version-ranks",
-    severity=Severity.ERROR,
-    verdict=Verdict.MIXED,
-    module=__name__,
-)
-
-EDIT_RULES: tuple[EditRule, ...] = (SILENT, MIXED)

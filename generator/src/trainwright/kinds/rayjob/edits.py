@@ -11,6 +11,11 @@ from trainwright.rule_model.edit_row import CHANGED, Condition, Difference, Edit
 from trainwright.specs.upstream import upstream
 
 _KINDS = (KIND.group_kind,)
+
+UNSEEN = EditRule("TW821", "ineffective-rayjob-edit", Severity.WARNING, __name__, Verdict.IGNORED)
+NEXT_ATTEMPT = EditRule("TW822", "mixed-version-attempts", Severity.ERROR, __name__, Verdict.MIXED)
+EDIT_RULES = (UNSEEN, NEXT_ATTEMPT)
+
 _CONTROLLER = EditSource(_KINDS, upstream("kuberay/edits-reach-no-cluster").source)
 _ENDING = EditSource(_KINDS, upstream("kuberay/end-of-a-job").source)
 _TYPES = EditSource(_KINDS, upstream("kuberay/immutable-manager").source)
@@ -33,18 +38,16 @@ def _runs_once(difference: Difference) -> bool:
 
 EDITS = (
     *_CONTROLLER.read(
-        Verdict.IGNORED,
+        UNSEEN,
         "accepted, and KubeRay disregards it: the cluster that runs stays as it is",
         *_STARTED,
         when=(Condition("it runs, and the backoffLimit is 0", _runs_once),),
-        rule="TW821",
     ),
     *_CONTROLLER.read(
-        Verdict.MIXED,
+        NEXT_ATTEMPT,
         "the cluster that runs stays as it is, and the next attempt has the new version",
         *_STARTED,
         when=(Condition("it runs, and may be tried again", _runs),),
-        rule="TW822",
     ),
     *_TYPES.read(
         Verdict.REJECTED,
@@ -83,24 +86,3 @@ DEFAULTS: dict[GroupKind, tuple[Default, ...]] = {
         ),
     )
 }
-
-# --- the rules that report them -------------------------------------------------------------------
-
-
-UNSEEN = EditRule(
-    id="TW821",
-    name="ineffective-rayjob-edit",
-    severity=Severity.WARNING,
-    verdict=Verdict.IGNORED,
-    module=__name__,
-)
-
-NEXT_ATTEMPT = EditRule(
-    id="TW822",
-    name="mixed-version-attempts",
-    severity=Severity.ERROR,
-    verdict=Verdict.MIXED,
-    module=__name__,
-)
-
-EDIT_RULES: tuple[EditRule, ...] = (UNSEEN, NEXT_ATTEMPT)

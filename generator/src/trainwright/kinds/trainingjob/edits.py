@@ -12,26 +12,14 @@ from trainwright.rule_model.edit_row import EditSource
 _CONTROLLER = EditSource(
     (KIND.group_kind,), "lattice-io/lattice:lattice-operator/pkg/controller.v1"
 )
+LATTICE = EditRule("TW406", "mixed-version-workers", Severity.ERROR, __name__, Verdict.MIXED)
+EDIT_RULES = (LATTICE,)
 
 EDITS = _CONTROLLER.read(
-    Verdict.MIXED,
+    LATTICE,
     "workers that run keep the old version, those that are started later have the new",
     "/spec/replicaSpecs",
     "/spec/injectLattice",
     "/spec/framework",
-    rule="TW406",
 )
 DEFAULTS: dict[GroupKind, tuple[Default, ...]] = {}
-
-# --- the rules that report them -------------------------------------------------------------------
-
-
-LATTICE = EditRule(
-    id="TW406",
-    name="mixed-version-workers",
-    severity=Severity.ERROR,
-    verdict=Verdict.MIXED,
-    module=__name__,
-)
-
-EDIT_RULES: tuple[EditRule, ...] = (LATTICE,)

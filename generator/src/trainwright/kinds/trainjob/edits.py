@@ -23,6 +23,12 @@ from trainwright.rule_model.edit_row import (
 from trainwright.specs.upstream import upstream
 
 _KINDS = (KIND.group_kind,)
+
+REFUSED_BELOW = EditRule(
+    "TW216", "edit-refused-by-jobset", Severity.ERROR, __name__, Verdict.REFUSED_BELOW
+)
+EDIT_RULES = (REFUSED_BELOW, runtime_edits.IN_USE)
+
 _TYPES = EditSource(_KINDS, upstream("trainer/immutable-fields").source)
 _PLUGIN = EditSource(_KINDS, upstream("trainer/patches-name-what-is-there").source)
 _CONTROLLER = EditSource(_KINDS, upstream("trainer/deadline-is-the-controllers").source)
@@ -95,27 +101,22 @@ EDITS = (
         when=(CHANGED,),
     ),
     *_BELOW.inferred(
-        Verdict.REFUSED_BELOW,
+        REFUSED_BELOW,
         _REFUSED_BELOW,
         *(f"{_PATCHED}/spec/{name}" for name in _FIXED),
         when=(AROUND, ADDED_OR_REMOVED),
-        rule="TW216",
     ),
     *_PLUGIN.read(
         Verdict.IN_PLACE, "accepted while the job is suspended", *_OF_2_1, when=(AROUND,)
     ),
-    *_BELOW.inferred(
-        Verdict.REFUSED_BELOW, _REFUSED_BELOW, f"{_OVERRIDE}/spec", when=(AROUND,), rule="TW216"
-    ),
+    *_BELOW.inferred(REFUSED_BELOW, _REFUSED_BELOW, f"{_OVERRIDE}/spec", when=(AROUND,)),
     *_PLUGIN.read(
         Verdict.IN_PLACE,
         "accepted while the job is suspended",
         *_PATCHES,
         when=(AROUND, Condition("what comes or goes only places pods", _places_only)),
     ),
-    *_BELOW.inferred(
-        Verdict.REFUSED_BELOW, _REFUSED_BELOW, *_PATCHES, when=(AROUND,), rule="TW216"
-    ),
+    *_BELOW.inferred(REFUSED_BELOW, _REFUSED_BELOW, *_PATCHES, when=(AROUND,)),
     # --- what a job says itself -----------------------------------------------------------------
     *_TYPES.read(Verdict.REJECTED, FIELD_IS_IMMUTABLE, "/spec/runtimeRef", "/spec/managedBy"),
     *_TYPES.observed(
@@ -135,19 +136,17 @@ EDITS = (
         when=(_2_2, CHANGED),
     ),
     *_BELOW.inferred(
-        Verdict.REFUSED_BELOW,
+        REFUSED_BELOW,
         _REFUSED_BELOW,
         "/spec/trainer",
         "/spec/initializer",
         when=(AROUND,),
-        rule="TW216",
     ),
     *_PLUGIN.read(
-        Verdict.IGNORED,
+        runtime_edits.IN_USE,
         "accepted, but the JobSet that runs is not changed",
         "/spec/trainer",
         "/spec/initializer",
-        rule="TW215",
     ),
     *_PLUGIN.observed(Verdict.IN_PLACE, "accepted, and passed on to the JobSet", "/spec/suspend"),
     *runtime_edits.EDITS,
@@ -164,23 +163,3 @@ DEFAULTS = {
     KIND.group_kind: _WRITTEN,
     **dict.fromkeys(RUNTIMES, runtime_edits.DEFAULTS),
 }
-
-# --- the rules that report them -------------------------------------------------------------------
-
-REFUSED_BELOW = EditRule(
-    id="TW216",
-    name="edit-refused-by-jobset",
-    severity=Severity.ERROR,
-    verdict=Verdict.REFUSED_BELOW,
-    module=__name__,
-)
-
-RUNTIME = EditRule(
-    id="TW215",
-    name="runtime-edited-in-use",
-    severity=Severity.WARNING,
-    verdict=Verdict.IGNORED,
-    module=__name__,
-)
-
-EDIT_RULES: tuple[EditRule, ...] = (REFUSED_BELOW, RUNTIME)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.groupkind import RUNTIMES
 from trainwright.kinds import indexed_edits
-from trainwright.rule_model.edit import Verdict
+from trainwright.rule_model.edit import EditRule, Verdict
 from trainwright.rule_model.edit_row import CHANGED, FIELD_IS_IMMUTABLE, EditSource
 from trainwright.specs.upstream import upstream
 
 _ABOVE = "/spec/template/spec"
+IN_USE = EditRule("TW215", "runtime-edited-in-use", Severity.WARNING, __name__, Verdict.IGNORED)
 _CONTROLLER = EditSource(RUNTIMES, upstream("trainer/runtime-snapshots").source)
 
 _OBSERVED = ("network", "failurePolicy")
@@ -29,10 +31,7 @@ EDITS = (
         when=(CHANGED,),
     ),
     *_CONTROLLER.read(
-        Verdict.IGNORED,
-        "accepted, but jobs that refer to it keep what they began with",
-        "/spec",
-        rule="TW215",
+        IN_USE, "accepted, but jobs that refer to it keep what they began with", "/spec"
     ),
 )
 DEFAULTS = indexed_edits.of_definition(_ABOVE)

@@ -17,6 +17,7 @@ from trainwright.rule_model.edit_row import (
     EditRow,
     EditSource,
 )
+from trainwright.rules.edits.rules import QUEUE
 from trainwright.specs.upstream import Behaviour, upstream
 
 # The kinds whose webhooks guard these labels, which have no meaning on any other object.
@@ -101,7 +102,7 @@ def _placed(kind: Kind) -> tuple[EditRow, ...]:
 
 def _label(name: str, why: str, when: Condition) -> tuple[EditRow, ...]:
     at = Pointer.of("metadata", "labels", f"{_GROUP}/{name}")
-    return _WEBHOOK.read(Verdict.REJECTED, why, at, when=(when,), rule="TW602")
+    return _WEBHOOK.read(QUEUE, why, at, when=(when,))
 
 
 def _gate(difference: Difference) -> bool:

@@ -15,37 +15,6 @@ from trainwright.kinds import TRAINING
 from trainwright.rule_model.edit import EditRule, Verdict
 from trainwright.rules.gitops import stays_until
 
-# --- what is refused -----------------------------------------------------------------------------
-
-
-IMMUTABLE = EditRule(
-    id="TW504",
-    name="immutable-field-changed",
-    severity=Severity.ERROR,
-    verdict=Verdict.REJECTED,
-    module=__name__,
-)
-
-
-QUEUE = EditRule(
-    id="TW602",
-    name="queue-changed-while-running",
-    severity=Severity.WARNING,
-    verdict=Verdict.REJECTED,
-    module=__name__,
-)
-
-UNTIL_ADMITTED = EditRule(
-    id="TW613",
-    name="edit-until-admitted",
-    severity=Severity.WARNING,
-    verdict=Verdict.UNTIL_ADMITTED,
-    module=__name__,
-)
-
-
-# --- what goes away ------------------------------------------------------------------------------
-
 _LASTING = (*TRAINING, PERSISTENTVOLUMECLAIM)
 
 
@@ -67,33 +36,19 @@ def _deleted(
     return f"the next sync that prunes deletes the object and {what}"
 
 
-DELETED = EditRule(
-    id="TW511",
-    name="deletion-stops-training",
-    severity=Severity.WARNING,
-    verdict=Verdict.DELETED,
-    module=__name__,
-    removal=_deleted,
+QUEUE = EditRule(
+    "TW602", "queue-changed-while-running", Severity.WARNING, __name__, Verdict.REJECTED
 )
-
-KEPT = EditRule(
-    id="TW515",
-    name="object-left-in-cluster",
-    severity=Severity.NOTE,
-    verdict=Verdict.IGNORED,
-    module=__name__,
-    removal=_kept,
+UNTIL_ADMITTED = EditRule(
+    "TW613", "edit-until-admitted", Severity.WARNING, __name__, Verdict.UNTIL_ADMITTED
 )
-
-IN_PLACE = EditRule(
-    id="TW514",
-    name="edit-in-place",
-    severity=Severity.NOTE,
-    verdict=Verdict.IN_PLACE,
-    module=__name__,
-)
-
 EDIT_RULES = (
-    *(IMMUTABLE, QUEUE, UNTIL_ADMITTED),
-    *(DELETED, KEPT, IN_PLACE),
+    QUEUE,
+    UNTIL_ADMITTED,
+    EditRule("TW504", "immutable-field-changed", Severity.ERROR, __name__, Verdict.REJECTED),
+    EditRule(
+        "TW511", "deletion-stops-training", Severity.WARNING, __name__, Verdict.DELETED, _deleted
+    ),
+    EditRule("TW514", "edit-in-place", Severity.NOTE, __name__, Verdict.IN_PLACE),
+    EditRule("TW515", "object-left-in-cluster", Severity.NOTE, __name__, Verdict.IGNORED, _kept),
 )
