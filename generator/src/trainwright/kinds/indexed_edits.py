@@ -1,4 +1,4 @@
-"""Edits of replicated Jobs, the same whether a JobSet or a training runtime holds them."""
+"""Edits of replicated Jobs and of pods, the same in each kind that holds them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ from trainwright.rule_model.defaults import Default, defaults
 
 # Fields of JobSets and runtimes that the CRD compares if they are there before and after an edit.
 FIXED = ("network", "successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies")
+
+
+def placement(template: str) -> tuple[str, ...]:
+    """Return what may be edited in the pods of a suspended object: what Kueue writes there."""
+    return (
+        *(f"{template}/metadata/{name}" for name in ("labels", "annotations")),
+        *(f"{template}/spec/{name}" for name in ("nodeSelector", "tolerations", "schedulingGates")),
+    )
 
 
 def of_definition(above: str) -> tuple[Default, ...]:

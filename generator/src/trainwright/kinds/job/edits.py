@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.finding import Severity
+from trainwright.kinds import indexed_edits
 from trainwright.kinds.job import KIND
 from trainwright.rule_model.defaults import defaults, of_pods
 from trainwright.rule_model.edit import EditRule, Verdict
@@ -55,12 +56,8 @@ EDITS = (
     *_VALIDATION.read(
         Verdict.IN_PLACE,
         "accepted while the Job is suspended; before Kubernetes 1.36 only if it has never run",
-        "/spec/template/metadata/labels",
-        "/spec/template/metadata/annotations",
-        "/spec/template/spec/nodeSelector",
-        "/spec/template/spec/tolerations",
+        *indexed_edits.placement("/spec/template"),
         "/spec/template/spec/affinity/nodeAffinity",
-        "/spec/template/spec/schedulingGates",
         when=(SUSPENDED,),
     ),
     *_FEATURES.observed(

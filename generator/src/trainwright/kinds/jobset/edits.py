@@ -19,20 +19,12 @@ _KINDS = (KIND.group_kind,)
 _WEBHOOK = EditSource(_KINDS, upstream("jobset/webhook").source)
 _TYPES = EditSource(_KINDS, upstream("jobset/immutable-fields").source)
 _POD = "/spec/replicatedJobs/*/template/spec/template"
-# What Kueue writes into the pod templates of a suspended object, and so any client may.
-DIRECTIVES = (
-    f"{_POD}/metadata/labels",
-    f"{_POD}/metadata/annotations",
-    f"{_POD}/spec/nodeSelector",
-    f"{_POD}/spec/tolerations",
-    f"{_POD}/spec/schedulingGates",
-)
 
 EDITS = (
     *_WEBHOOK.read(
         Verdict.IN_PLACE,
         "JobSet's webhook accepts it while the object is suspended",
-        *DIRECTIVES,
+        *indexed_edits.placement(_POD),
         when=(AROUND,),
     ),
     *_WEBHOOK.observed(

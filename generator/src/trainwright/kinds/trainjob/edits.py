@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainwright.datatypes.data import mapping, sequence
 from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.groupkind import RUNTIMES
+from trainwright.kinds import indexed_edits
 from trainwright.kinds.trainjob import KIND, runtime_edits
 from trainwright.kinds.trainjob.runtime import patches
 from trainwright.kinds.trainjob.spec_rules import installed_minor
@@ -62,10 +63,6 @@ _MINE = (
     *(f"{_PATCHED}/metadata/{name}" for name in ("labels", "annotations")),
     *(f"{_PATCHED}/spec/{name}" for name in _PLACING),
 )
-_OF_2_1 = (
-    *(f"{_OVERRIDE}/metadata/{name}" for name in ("labels", "annotations")),
-    *(f"{_OVERRIDE}/spec/{name}" for name in ("nodeSelector", "tolerations", "schedulingGates")),
-)
 
 
 def _places_only(difference: Difference) -> bool:
@@ -107,7 +104,10 @@ EDITS = (
         when=(AROUND, ADDED_OR_REMOVED),
     ),
     *_PLUGIN.read(
-        Verdict.IN_PLACE, "accepted while the job is suspended", *_OF_2_1, when=(AROUND,)
+        Verdict.IN_PLACE,
+        "accepted while the job is suspended",
+        *indexed_edits.placement(_OVERRIDE),  # of Trainer 2.1
+        when=(AROUND,),
     ),
     *_BELOW.inferred(REFUSED_BELOW, _REFUSED_BELOW, f"{_OVERRIDE}/spec", when=(AROUND,)),
     *_PLUGIN.read(
