@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
 from trainwright.datatypes.frozen import cached_property, dataclass
@@ -66,6 +66,10 @@ class _Pod:
             for each in self.containers
         )
 
+    @property
+    def all_contexts(self) -> tuple[_Context, ...]:
+        return (self.own, *self.contexts)
+
     def refused(self, what: str) -> str:
         return f"{what} is refused by {self.level} pod security"
 
@@ -74,7 +78,7 @@ def _security(body: Mapping[str, Data]) -> Mapping[str, Data]:
     return mapping(body.get("securityContext"))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Check:
     """One check: the Kubernetes minor version that introduced it, and the pods exempt from it.
 
@@ -152,29 +156,34 @@ def _checks(level: str, minor: int, *, whole: bool) -> tuple[Check, ...]:
 # --- baseline -------------------------------------------------------------------------------------
 
 
+@partial(Check, "hostNamespaces", BASELINE)
 def _host_namespaces(pod: _Pod) -> Iterator[Hit]:
     for field in ("hostNetwork", "hostPID", "hostIPC"):
         if pod.spec.get(field) is True:
             yield Hit(Pointer(pod.pointer) / field, pod.refused(field), Pointer.of(field))
 
 
+@partial(Check, "privileged", BASELINE)
 def _privileged(pod: _Pod) -> Iterator[Hit]:
     for context in pod.contexts:
         if context.body.get("privileged") is True:
             yield Hit(f"{context.pointer}/privileged", pod.refused("privileged"))
 
 
+@partial(Check, "windowsHostProcess", BASELINE)
 def _host_process(pod: _Pod) -> Iterator[Hit]:
-    for context in (pod.own, *pod.contexts):
+    for context in pod.all_contexts:
         if dig(context.body, "windowsOptions", "hostProcess") is True:
             pointer = f"{context.pointer}/windowsOptions/hostProcess"
             yield Hit(pointer, pod.refused("hostProcess"))
 
 
+@partial(Check, "hostPathVolumes", BASELINE)
 def _host_paths(pod: _Pod) -> Iterator[Hit]:
     yield from _volumes(pod, lambda source: source != "hostPath")
 
 
+@partial(Check, "hostPorts", BASELINE)
 def _host_ports(pod: _Pod) -> Iterator[Hit]:
     for container in pod.containers:
         for index, port in enumerate(mappings(container.body.get("ports"))):
@@ -189,6 +198,7 @@ _HANDLERS = (
 )
 
 
+@partial(Check, "hostProbesAndHostLifecycle", BASELINE, since=34)
 def _handler_hosts(pod: _Pod) -> Iterator[Hit]:
     """Yield hosts in probes and hooks: the kubelet would send requests to any host they name."""
     for container in pod.containers:
@@ -207,7 +217,12 @@ _ADDED = frozenset(
 )
 
 
-def _capabilities(pod: _Pod, allowed: frozenset[str] = _ADDED) -> Iterator[Hit]:
+@partial(Check, "capabilities_baseline", BASELINE)
+def _capabilities(pod: _Pod) -> Iterator[Hit]:
+    yield from _capabilities_but(_ADDED, pod)
+
+
+def _capabilities_but(allowed: frozenset[str], pod: _Pod) -> Iterator[Hit]:
     for context in pod.contexts:
         for index, added in enumerate(sequence(dig(context.body, "capabilities", "add"))):
             if text(added) not in allowed:
@@ -219,6 +234,7 @@ _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _PROFILES = ("RuntimeDefault", "Localhost")
 
 
+@partial(Check, "appArmorProfile", BASELINE)
 def _apparmor(pod: _Pod) -> Iterator[Hit]:
     yield from _profiles(pod, "appArmorProfile", "the AppArmor profile")
     for key, value in pod.template.annotations.items():
@@ -229,7 +245,7 @@ def _apparmor(pod: _Pod) -> Iterator[Hit]:
 
 def _profiles(pod: _Pod, field: str, what: str) -> Iterator[Hit]:
     """The profiles of a field that are neither the runtime's own nor a file of the node."""
-    for context in (pod.own, *pod.contexts):
+    for context in pod.all_contexts:
         profile = context.body.get(field)
         if isinstance(profile, dict) and profile.get("type") not in _PROFILES:
             message = profile.get("type") or "without a type"
@@ -246,6 +262,7 @@ _CONTAINER_SECCOMP = "container.seccomp.security.alpha.kubernetes.io/"
 _SECCOMP_FIELD = 19  # annotations said it before this minor
 
 
+@partial(Check, "seccompProfile_baseline", BASELINE)
 def _seccomp(pod: _Pod) -> Iterator[Hit]:
     if pod.minor >= _SECCOMP_FIELD:
         yield from _profiles(pod, "seccompProfile", "the seccomp profile")
@@ -258,6 +275,7 @@ def _seccomp(pod: _Pod) -> Iterator[Hit]:
             yield _annotation(pod, key, f"the seccomp profile {value}")
 
 
+@partial(Check, "procMount", BASELINE, user_namespace=35)
 def _proc_mount(pod: _Pod) -> Iterator[Hit]:
     for context in pod.contexts:
         mount = context.body.get("procMount")
@@ -271,9 +289,10 @@ _SELINUX_TYPES = {
 }
 
 
+@partial(Check, "seLinuxOptions", BASELINE)
 def _selinux(pod: _Pod) -> Iterator[Hit]:
     allowed = _until(_SELINUX_TYPES, pod.minor)
-    for context in (pod.own, *pod.contexts):
+    for context in pod.all_contexts:
         options = mapping(context.body.get("seLinuxOptions"))
         refused = [field for field in ("user", "role") if options.get(field)]
         if text(options.get("type")) not in allowed:
@@ -303,6 +322,7 @@ _SYSCTLS = {
 }
 
 
+@partial(Check, "sysctls", BASELINE)
 def _sysctls(pod: _Pod) -> Iterator[Hit]:
     allowed = _until(_SYSCTLS, pod.minor)
     for index, sysctl in enumerate(mappings(pod.own.body.get("sysctls"))):
@@ -324,6 +344,7 @@ _SOURCES = frozenset(
 )
 
 
+@partial(Check, "restrictedVolumes", RESTRICTED, overrides="hostPathVolumes")
 def _restricted_volumes(pod: _Pod) -> Iterator[Hit]:
     yield from _volumes(pod, _SOURCES.__contains__)
 
@@ -338,6 +359,7 @@ def _volumes(pod: _Pod, allowed: Callable[[str], bool]) -> Iterator[Hit]:
                 yield Hit(Pointer(pointer) / kind, pod.refused(f"a volume of kind {kind}"), spec)
 
 
+@partial(Check, "allowPrivilegeEscalation", RESTRICTED, since=8, demands=True, windows=25)
 def _privilege_escalation(pod: _Pod) -> Iterator[Hit]:
     for context in pod.contexts:
         if context.body.get("allowPrivilegeEscalation") is not False:
@@ -345,19 +367,30 @@ def _privilege_escalation(pod: _Pod) -> Iterator[Hit]:
             yield Hit(context.pointer, context.named(message))
 
 
+@partial(
+    Check,
+    "capabilities_restricted",
+    RESTRICTED,
+    since=22,
+    windows=25,
+    overrides="capabilities_baseline",
+)
+def _restricted_capabilities(pod: _Pod) -> Iterator[Hit]:
+    yield from _capabilities_but(frozenset({"NET_BIND_SERVICE"}), pod)
+
+
+# Upstream it is a part of the one before it.
+@partial(Check, "capabilities_dropped", RESTRICTED, since=22, demands=True, windows=25)
 def _dropped(pod: _Pod) -> Iterator[Hit]:
     for context in pod.contexts:
         if "ALL" not in sequence(dig(context.body, "capabilities", "drop")):
             yield Hit(context.pointer, context.named("all capabilities must be dropped"))
 
 
-def _restricted_capabilities(pod: _Pod) -> Iterator[Hit]:
-    yield from _capabilities(pod, frozenset({"NET_BIND_SERVICE"}))
-
-
+@partial(Check, "runAsNonRoot", RESTRICTED, demands=True, user_namespace=35)
 def _non_root(pod: _Pod) -> Iterator[Hit]:
     whole = pod.own.body.get("runAsNonRoot")
-    for context in (pod.own, *pod.contexts):
+    for context in pod.all_contexts:
         value = context.body.get("runAsNonRoot")
         if value is False:
             message = context.named("runAsNonRoot must be true")
@@ -366,17 +399,27 @@ def _non_root(pod: _Pod) -> Iterator[Hit]:
             yield Hit(context.pointer, context.named("runAsNonRoot must be true"))
 
 
+@partial(Check, "runAsUser", RESTRICTED, since=23, user_namespace=35)
 def _non_root_user(pod: _Pod) -> Iterator[Hit]:
-    for context in (pod.own, *pod.contexts):
+    for context in pod.all_contexts:
         user = context.body.get("runAsUser")
         if user == 0 and user is not False:
             message = context.named("runAsUser must not be 0")
             yield Hit(f"{context.pointer}/runAsUser", message, Pointer("/security/runAsUser"))
 
 
+@partial(
+    Check,
+    "seccompProfile_restricted",
+    RESTRICTED,
+    since=_SECCOMP_FIELD,
+    demands=True,
+    windows=25,
+    overrides="seccompProfile_baseline",
+)
 def _has_seccomp(pod: _Pod) -> Iterator[Hit]:
     whole = pod.own.body.get("seccompProfile")
-    for context in (pod.own, *pod.contexts):
+    for context in pod.all_contexts:
         profile = context.body.get("seccompProfile")
         message = context.named("seccompProfile must be RuntimeDefault or Localhost")
         if profile is not None and dig(profile, "type") not in _PROFILES:
@@ -385,66 +428,13 @@ def _has_seccomp(pod: _Pod) -> Iterator[Hit]:
             yield Hit(context.pointer, message)
 
 
-CHECKS = (
-    Check(id="hostNamespaces", level=BASELINE, run=_host_namespaces),
-    Check(id="privileged", level=BASELINE, run=_privileged),
-    Check(id="windowsHostProcess", level=BASELINE, run=_host_process),
-    Check(id="hostPathVolumes", level=BASELINE, run=_host_paths),
-    Check(id="hostPorts", level=BASELINE, run=_host_ports),
-    Check(id="hostProbesAndHostLifecycle", level=BASELINE, run=_handler_hosts, since=34),
-    Check(id="capabilities_baseline", level=BASELINE, run=_capabilities),
-    Check(id="appArmorProfile", level=BASELINE, run=_apparmor),
-    Check(id="seccompProfile_baseline", level=BASELINE, run=_seccomp),
-    Check(id="procMount", level=BASELINE, run=_proc_mount, user_namespace=35),
-    Check(id="seLinuxOptions", level=BASELINE, run=_selinux),
-    Check(id="sysctls", level=BASELINE, run=_sysctls),
-    Check(
-        id="restrictedVolumes",
-        level=RESTRICTED,
-        run=_restricted_volumes,
-        overrides="hostPathVolumes",
-    ),
-    Check(
-        id="allowPrivilegeEscalation",
-        level=RESTRICTED,
-        run=_privilege_escalation,
-        since=8,
-        demands=True,
-        windows=25,
-    ),
-    Check(
-        id="capabilities_restricted",
-        level=RESTRICTED,
-        run=_restricted_capabilities,
-        since=22,
-        windows=25,
-        overrides="capabilities_baseline",
-    ),
-    Check(
-        id="capabilities_dropped",  # upstream a part of the one before it
-        level=RESTRICTED,
-        run=_dropped,
-        since=22,
-        demands=True,
-        windows=25,
-    ),
-    Check(id="runAsNonRoot", level=RESTRICTED, run=_non_root, demands=True, user_namespace=35),
-    Check(id="runAsUser", level=RESTRICTED, run=_non_root_user, since=23, user_namespace=35),
-    Check(
-        id="seccompProfile_restricted",
-        level=RESTRICTED,
-        run=_has_seccomp,
-        since=_SECCOMP_FIELD,
-        demands=True,
-        windows=25,
-        overrides="seccompProfile_baseline",
-    ),
-    # Unlike the baseline check that it overrides, this one holds in user namespaces too.
-    Check(
-        id="procMount_restricted",
-        level=RESTRICTED,
-        run=_proc_mount,
-        since=35,
-        overrides="procMount",
-    ),
+# Unlike the baseline check that it overrides, this one holds in user namespaces too.
+_restricted_proc_mount = replace(
+    _proc_mount,
+    id="procMount_restricted",
+    level=RESTRICTED,
+    since=35,
+    user_namespace=None,
+    overrides="procMount",
 )
+CHECKS = tuple(value for value in tuple(globals().values()) if isinstance(value, Check))
