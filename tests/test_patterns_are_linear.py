@@ -30,7 +30,6 @@ _FLAGS_AT = {"compile": 1, "sub": 4, "subn": 4, "split": 3}  # else 2
 ASSEMBLED = {
     "datatypes/pointer.py": "patterns of pointers in our sources",
     "importing/equivalence/form.py": "names of roles",
-    "findings/credentials.py": "the forms, which are pumped below",
     "importing/kept_names.py": "names of services",
     "importing/names.py": "names of services",
     "importing/reasons.py": "patterns in our sources",
@@ -51,7 +50,7 @@ ASSEMBLED = {
     "documents/validation/schema_errors.py": "patterns of our schemas, see tests/schemas/test_patterns.py",
     "plan/upgrade/comparison.py": "names of jobs",
     "trainwright_runtime/failures/causes.py": "the causes, which are pumped below",
-    "trainwright_runtime/observe/credentials.py": "the same file",
+    "trainwright_runtime/observe/credentials/__init__.py": "the forms, which are pumped below",
 }
 
 

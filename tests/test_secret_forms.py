@@ -109,15 +109,6 @@ def test_harmless_lines_of_files_are_left_alone() -> None:
         assert redact_lines(lines) == lines
 
 
-def test_generator_and_runtime_have_the_same_file() -> None:
-    """Neither imports the other: `cp` brings a change of one to the other."""
-    name = "credentials.py"
-    ours = ROOT / "generator/src/trainwright/findings" / name
-    assert (
-        ours.read_bytes() == (ROOT / "runtime/src/trainwright_runtime/observe" / name).read_bytes()
-    )
-
-
 # What is public, what starts programs, and what begins on one line and ends on another.
 _AROUND = (
     "ssh-rsa", "-----BEGIN CERTIFICATE-----", "machine h login", "curl -u", "mysql",

@@ -207,7 +207,7 @@ def test_scripts_use_verbs_and_options_that_exist() -> None:
 def test_pre_commit_installs_the_hooks_from_the_top_of_a_clone(tmp_path: Path) -> None:
     clone = git.init(tmp_path / "clone")
     shutil.copytree(ROOT / "generator", clone / "generator", symlinks=True)
-    for name in ("chart", "schemas"):
+    for name in ("chart", "schemas", "runtime"):
         shutil.copytree(ROOT / name, clone / name)
     for name in ("pyproject.toml", ".pre-commit-hooks.yaml"):
         shutil.copy(ROOT / name, clone)

@@ -1,8 +1,7 @@
 """Recognition of credentials: by known form, by randomness, or by the name of their variable.
 
-This file is in the generator and in the runtime, byte for byte: neither imports the other, a
-source distribution has no link that leads out of it, and what one hides, the other hides. Every
-pattern is read in linear time, since others write the text.
+The generator has this folder by a link, as it has the chart, since neither imports the other, and
+what one hides, the other hides. Every pattern is read in linear time, since others write the text.
 
 Rules of other scanners were weighed. detect-secrets looks at whole files by plug-ins and has not
 been released since 2024; the rules of gitleaks are for RE2, report a line and not what to hide,
