@@ -14,7 +14,6 @@ own, and if one of them is lost, all are restarted.
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 import tempfile
@@ -27,7 +26,6 @@ from typing import TYPE_CHECKING
 
 from trainwright_runtime.coordination import coordinator, ending
 from trainwright_runtime.coordination.ending import Life, Stage
-from trainwright_runtime.coordination.identity import Identity
 from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.failures import exit_codes, failure
 from trainwright_runtime.failures.errors import EnvironmentMistake, Unreachable, UsageError
@@ -179,17 +177,9 @@ def _workers(
 
 def _ranks(layout: Layout, local_rank: int) -> dict[str, str]:
     """Return the variables of a process's rank in its node's world; `_Meeting` adds the others."""
-    rank, world = str(local_rank), str(layout.nproc)
     return {
-        "RANK": rank,
-        "WORLD_SIZE": world,
-        "GROUP_RANK": "0",
-        "GROUP_WORLD_SIZE": "1",
-        "ROLE_NAME": node_processes.ROLE,
-        "ROLE_RANK": rank,
-        "ROLE_WORLD_SIZE": world,
-        "TORCHELASTIC_RUN_ID": Identity.of(os.environ).name,
-        "TRAINWRIGHT_REPLICA_PROCESSES": world,
+        **node_processes.ranks(local_rank, layout.nproc, node=0, nodes=1),
+        "TRAINWRIGHT_REPLICA_PROCESSES": str(layout.nproc),
     }
 
 
@@ -210,13 +200,13 @@ class _Meeting:
 
         self._store = bound_store("127.0.0.1")
         self._lives += 1
-        return {
-            "MASTER_ADDR": "localhost",
-            "MASTER_PORT": str(self._store.port),
-            "TORCHELASTIC_RESTART_COUNT": str(self._lives - 1),
-            "TORCHELASTIC_MAX_RESTARTS": str(self._max_restarts),
-            "TORCHELASTIC_USE_AGENT_STORE": "True",
-        }
+        return node_processes.attempt(
+            self._lives - 1,
+            self._max_restarts,
+            address="localhost",
+            port=self._store.port,
+            store_is_open=True,
+        )
 
 
 def _coordinator(
@@ -505,11 +495,8 @@ class _Team:
         return exit_codes.DONE
 
     def _stopped(self, number: int) -> int:
-        grace = self.options.grace_period
-        _log.info("%s: passing it on, then waiting %g s", signal.Signals(number).name, grace)
         running = self._running(self.workers)
-        stop(running, number, grace)
-        return node_processes.exit_code_after(running, number, grace)
+        return node_processes.stopped(running, number, self.options.grace_period)
 
     @staticmethod
     def _running(children: list[_Child]) -> list[Process]:

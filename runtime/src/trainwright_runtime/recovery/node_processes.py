@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 
+from trainwright_runtime.coordination.identity import Identity
 from trainwright_runtime.failures import errors, exit_codes
 from trainwright_runtime.failures.failure import Node
 from trainwright_runtime.launch.launchers import Placement
 from trainwright_runtime.launch.layout import Layout
 from trainwright_runtime.launch.options import DEFAULT_RESTARTS, Options
-from trainwright_runtime.launch.processes import Events, Failed, Process
+from trainwright_runtime.launch.processes import Events, Failed, Process, stop
 from trainwright_runtime.launch.rendezvous import wait_for_one
 
 _log = logging.getLogger(__name__)
@@ -39,6 +41,35 @@ def common(
         "LOCAL_WORLD_SIZE": str(layout.nproc),
         **settings(layout, options),
         "TRAINWRIGHT_SUPERVISED": "1",
+    }
+
+
+def ranks(rank: int, world: int, *, node: int | None, nodes: int | None) -> dict[str, str]:
+    """Return the variables of torchrun by which a process knows its rank, and its node's.
+
+    Scripts and libraries read them: `torch.distributed.is_torchelastic_launched()`, Lightning.
+    https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
+    """
+    return {
+        **dict.fromkeys(("RANK", "ROLE_RANK"), str(rank)),
+        **dict.fromkeys(("WORLD_SIZE", "ROLE_WORLD_SIZE"), str(world)),
+        "GROUP_RANK": str(node),
+        "GROUP_WORLD_SIZE": str(nodes),
+        "ROLE_NAME": ROLE,
+        "TORCHELASTIC_RUN_ID": Identity.of(os.environ).name,
+    }
+
+
+def attempt(
+    number: int, most: int, *, address: str, port: int | None, store_is_open: bool
+) -> dict[str, str]:
+    """Return those by which the processes of an attempt (of `most` after the first) meet."""
+    return {
+        "MASTER_ADDR": address,
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_RESTART_COUNT": str(number),
+        "TORCHELASTIC_MAX_RESTARTS": str(most),
+        "TORCHELASTIC_USE_AGENT_STORE": str(store_is_open),
     }
 
 
@@ -76,6 +107,13 @@ def watch(places: Sequence[tuple[str, int]], timeout: float, events: Events) -> 
 def node_of(placement: Placement) -> Node:
     """Return this node as failures name it."""
     return Node(rank=placement.node_rank, name=placement.node)
+
+
+def stopped(processes: list[Process], number: int, grace: float) -> int:
+    """Pass a signal from outside on to the processes; return the exit code when they have ended."""
+    _log.info("%s: passing it on, then waiting %g s", signal.Signals(number).name, grace)
+    stop(processes, number, grace)
+    return exit_code_after(processes, number, grace)
 
 
 def exit_code_after(processes: list[Process], number: int, grace: float) -> int:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainwright_runtime.coordination.identity import Identity
 from trainwright_runtime.failures import exit_codes, failure
 from trainwright_runtime.failures.failure import Node
 from trainwright_runtime.launch.diagnosis import diagnose
@@ -34,6 +32,9 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
     events = Events()
     placement = layout.placement
     port = placement.master_port or free_port()
+    once = node_processes.attempt(
+        0, 0, address=placement.master_addr, port=port, store_is_open=False
+    )
     with signals_to(events):
         processes = [
             Process(
@@ -41,11 +42,13 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
                 {
                     **environ,
                     **node_processes.common(layout, options, environ, local_rank),
-                    "RANK": str(rank),
-                    "WORLD_SIZE": str(layout.world_size),
-                    **_group(layout, rank),
-                    "MASTER_ADDR": placement.master_addr,
-                    "MASTER_PORT": str(port),
+                    **node_processes.ranks(
+                        rank,
+                        layout.world_size,
+                        node=placement.node_rank,
+                        nodes=layout.nodes.high,
+                    ),
+                    **once,
                 },
                 label={"rank": rank},
                 log_format=options.log_format,
@@ -64,25 +67,6 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
         )
 
 
-def _group(layout: Layout, rank: int) -> dict[str, str]:
-    """Return what torchrun sets besides the ranks, for nodes that have a single attempt.
-
-    Scripts and libraries read them: `torch.distributed.is_torchelastic_launched()`, Lightning.
-    https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
-    """
-    return {
-        "GROUP_RANK": str(layout.placement.node_rank),
-        "GROUP_WORLD_SIZE": str(layout.nodes.high),
-        "ROLE_NAME": node_processes.ROLE,
-        "ROLE_RANK": str(rank),
-        "ROLE_WORLD_SIZE": str(layout.world_size),
-        "TORCHELASTIC_RUN_ID": Identity.of(os.environ).name,
-        "TORCHELASTIC_RESTART_COUNT": "0",
-        "TORCHELASTIC_MAX_RESTARTS": "0",
-        "TORCHELASTIC_USE_AGENT_STORE": "False",
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class _Context:
     node: Node
@@ -95,7 +79,7 @@ def _supervise(processes: list[Process], context: _Context, events: Events) -> i
     while running:
         match events.get():
             case Signalled(number):
-                return _stopped(processes, number, context.grace)
+                return node_processes.stopped(processes, number, context.grace)
             case Failed(error):
                 stop(processes, signal.SIGTERM, context.grace)
                 raise error
@@ -107,9 +91,3 @@ def _supervise(processes: list[Process], context: _Context, events: Events) -> i
                 assert diagnosed is not None
                 return failure.report(diagnosed, context.environ)
     return exit_codes.DONE
-
-
-def _stopped(processes: list[Process], number: int, grace: float) -> int:
-    _log.info("%s: passing it on, then waiting %g s", signal.Signals(number).name, grace)
-    stop(processes, number, grace)
-    return node_processes.exit_code_after(processes, number, grace)

@@ -149,25 +149,21 @@ class Agent(SimpleElasticAgent):
         attempt = spec.max_restarts - self._remaining_restarts
         if attempt:
             _log.info("restart %d of %d", attempt, spec.max_restarts)
-        shared: dict[str, str] = {
-            "GROUP_RANK": str(worker_group.group_rank),
-            "GROUP_WORLD_SIZE": str(worker_group.group_world_size),
-            "MASTER_ADDR": str(worker_group.master_addr),
-            "MASTER_PORT": str(worker_group.master_port),
-            "ROLE_NAME": spec.role,
-            "TORCHELASTIC_RESTART_COUNT": str(attempt),
-            "TORCHELASTIC_MAX_RESTARTS": str(spec.max_restarts),
-            "TORCHELASTIC_RUN_ID": spec.rdzv_handler.get_run_id(),
-            "TORCHELASTIC_USE_AGENT_STORE": "True",
-        }
+        shared = node_processes.attempt(
+            attempt,
+            spec.max_restarts,
+            address=str(worker_group.master_addr),
+            port=worker_group.master_port,
+            store_is_open=True,
+        )
         self._processes = []
         for worker in worker_group.workers:
-            ranks = {
-                "RANK": str(worker.global_rank),
-                "WORLD_SIZE": str(worker.world_size),
-                "ROLE_RANK": str(worker.role_rank),
-                "ROLE_WORLD_SIZE": str(worker.role_world_size),
-            }
+            ranks = node_processes.ranks(
+                worker.global_rank,
+                worker.world_size,
+                node=worker_group.group_rank,
+                nodes=worker_group.group_world_size,
+            )
             common = node_processes.common(
                 self._layout, self._options, self._environ, worker.local_rank
             )
