@@ -163,22 +163,25 @@ def _numbered(first: str, nodes: int) -> tuple[str, ...]:
 # --- launchers -----------------------------------------------------------------------------------
 
 
+def _by_rank(environ: Environ, rank: int, nodes: int | None, prefix: str = "") -> Placement:
+    """Return the placement of a launcher that gives a rank, and the address and port of rank 0."""
+    return Placement(
+        node=_node_name(environ),
+        nodes=None if nodes is None else Nodes(low=nodes, high=nodes),
+        node_rank=rank,
+        master_addr=_address(environ, f"{prefix}MASTER_ADDR"),
+        master_port=_port(environ, f"{prefix}MASTER_PORT"),
+        hosts=rank == 0,
+    )
+
+
 def _place_process(environ: Environ) -> Placement:
     for name in FIVE:
         _text(environ, name, f"a value, as {', '.join(FIVE)} are set together for each process")
     world = _number(environ, "WORLD_SIZE", low=1)
     rank = _number(environ, "RANK", below=world)
     _number(environ, "LOCAL_RANK", below=world)
-    return Placement(
-        node=_node_name(environ),
-        nodes=None,
-        node_rank=rank,
-        master_addr=_address(environ, "MASTER_ADDR"),
-        master_port=_port(environ, "MASTER_PORT"),
-        hosts=rank == 0,
-        world_size=world,
-        per_process=True,
-    )
+    return replace(_by_rank(environ, rank, None), world_size=world, per_process=True)
 
 
 def _place_elastic(environ: Environ) -> Placement:
@@ -248,15 +251,7 @@ def _place_master(environ: Environ) -> Placement:
             environ["WORLD_SIZE"],
             f"{world}: PET_NNODES={nodes} with PET_NPROC_PER_NODE={procs or 1}",
         )
-    return Placement(
-        node=_node_name(environ),
-        nodes=Nodes(low=nodes, high=nodes),
-        node_rank=rank,
-        master_addr=_address(environ, "MASTER_ADDR"),
-        master_port=_port(environ, "MASTER_PORT"),
-        hosts=rank == 0,
-        procs=procs,
-    )
+    return replace(_by_rank(environ, rank, nodes), procs=procs)
 
 
 def _place_trainer(environ: Environ) -> Placement:
@@ -270,16 +265,8 @@ def _place_trainer(environ: Environ) -> Placement:
             f"the name of node 0 of {nodes}: a PyTorchJob without a Master needs elasticPolicy",
         )
     rank = _number(environ, "PET_NODE_RANK", below=nodes)
-    return Placement(
-        node=_node_name(environ),
-        nodes=Nodes(low=nodes, high=nodes),
-        node_rank=rank,
-        master_addr=_address(environ, "PET_MASTER_ADDR"),
-        master_port=_port(environ, "PET_MASTER_PORT"),
-        hosts=rank == 0,
-        procs=_procs(environ),
-        names=_numbered(environ["PET_MASTER_ADDR"], nodes),
-    )
+    place = _by_rank(environ, rank, nodes, "PET_")
+    return replace(place, procs=_procs(environ), names=_numbered(place.master_addr, nodes))
 
 
 def _place_indexed(environ: Environ) -> Placement:
@@ -289,30 +276,16 @@ def _place_indexed(environ: Environ) -> Placement:
     rank = _number(environ, "JOB_COMPLETION_INDEX", below=nodes)
     if nodes == 1 and "TRAINWRIGHT_MASTER_ADDR" not in environ:
         return _place_alone(environ)
-    port = "TRAINWRIGHT_MASTER_PORT"
-    return Placement(
-        node=_node_name(environ),
-        nodes=Nodes(low=nodes, high=nodes),
-        node_rank=rank,
-        master_addr=_address(environ, "TRAINWRIGHT_MASTER_ADDR"),
-        master_port=_port(environ, port) if port in environ else DEFAULT_PORT,
-        hosts=rank == 0,
-        names=_numbered(environ["TRAINWRIGHT_MASTER_ADDR"], nodes),
+    place = _by_rank(
+        {"TRAINWRIGHT_MASTER_PORT": str(DEFAULT_PORT), **environ}, rank, nodes, "TRAINWRIGHT_"
     )
+    return replace(place, names=_numbered(place.master_addr, nodes))
 
 
 def _place_variables(environ: Environ) -> Placement:
     world = _number(environ, "WORLD_SIZE", low=1)
     rank = _number(environ, "RANK", below=world)
-    return Placement(
-        node=_node_name(environ),
-        nodes=None,
-        node_rank=rank,
-        master_addr=_address(environ, "MASTER_ADDR"),
-        master_port=_port(environ, "MASTER_PORT"),
-        hosts=rank == 0,
-        world_size=world,
-    )
+    return replace(_by_rank(environ, rank, None), world_size=world)
 
 
 def _place_alone(environ: Environ) -> Placement:
