@@ -5,49 +5,22 @@ A rule about several kinds has a part in each of them, which finds the Jobs of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 
-from trainwright.datatypes.data import Data, integer
-from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.data import integer, text
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.pointer import Pointer
-from trainwright.kinds.indexed_pod_templates import replicated_jobs
+from trainwright.kinds.indexed_pod_templates import ReplicatedJob
 from trainwright.objects import forms
 from trainwright.objects.pods.launching import options, torchruns, trains_together
-from trainwright.objects.pods.template import Container, PodTemplate
+from trainwright.objects.pods.template import Container
 from trainwright.rule_model.rule import Rule, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 
-
-@dataclass(frozen=True)
-class BatchJob:
-    """The spec of a Job, its pointer in the object, and its pod template.
-
-    `owner` is the name of the object that holds it; `alone` means that the object is this Job.
-    """
-
-    pointer: str
-    name: str
-    spec: Mapping[str, Data]
-    template: PodTemplate
-    owner: str
-    jobs: int = 1  # how many a JobSet makes of it
-    alone: bool = False
-
-    @property
-    def indexed(self) -> bool:
-        return self.spec.get("completionMode") == "Indexed"
-
-
 Kinds = tuple[GroupKind, ...]
-Jobs = Callable[[Subject], Iterable[BatchJob]]
-
-
-def jobs_of(job_set: Mapping[str, Data], above: str, owner: str) -> Iterator[BatchJob]:
-    """Yield the Jobs that are made of the specification of a set."""
-    for job in replicated_jobs(job_set, above):
-        yield BatchJob(job.pointer, job.name, job.spec, job.template, owner, job.replicas)
+Jobs = Callable[[Subject], Iterable[ReplicatedJob]]
+_ALONE = "/spec"  # where the specification is in an object that is a Job itself
 
 
 def about_jobs(kinds: Kinds, jobs: Jobs) -> tuple[Rule, ...]:
@@ -71,28 +44,28 @@ def about_gangs(kinds: Kinds, jobs: Jobs) -> tuple[Rule, ...]:
 
 
 def _each(
-    jobs: Jobs, check: Callable[[BatchJob], Iterable[Hit]]
+    jobs: Jobs, check: Callable[[Subject, ReplicatedJob], Iterable[Hit]]
 ) -> Callable[[Subject], Iterator[Hit]]:
     @wraps(check)  # whose name is that of the rule
     def run(subject: Subject) -> Iterator[Hit]:
         for job in jobs(subject):
-            yield from check(job)
+            yield from check(subject, job)
 
     return run
 
 
-def not_an_indexed_gang(job: BatchJob) -> Iterator[Hit]:
+def not_an_indexed_gang(subject: Subject, job: ReplicatedJob) -> Iterator[Hit]:
     parallelism, completions = job.spec.get("parallelism"), job.spec.get("completions")
     ranks = (integer(completions) or 1) > 1 and any(map(_meets_others, job.template.trains))
     waits = ranks or any(map(_counts_nodes, job.template.trains))
     if not trains_together(job.template) and not waits:
         return
     # JobSet's webhook fills in Indexed, and completions then have to be written.
-    mode = job.spec.get("completionMode", None if job.alone else "Indexed")
+    mode = job.spec.get("completionMode", None if job.pointer == _ALONE else "Indexed")
     if mode != "Indexed":
         shown_mode = "left out" if mode is None else mode
         yield Hit(job.pointer, f"completionMode is {shown_mode}: no pod has an index")
-    elif job.jobs == 1 and completions != parallelism:
+    elif job.replicas == 1 and completions != parallelism:
         yield Hit(job.pointer, f"parallelism is {parallelism}, completions are {completions}")
 
 
@@ -118,16 +91,17 @@ def headless_service(kinds: Kinds, meet: Callable[[Subject], Iterable[Hit]]) -> 
     return missing_headless_service
 
 
-def job_name_too_long(job: BatchJob) -> Iterator[Hit]:
-    name = job.owner
+def job_name_too_long(subject: Subject, job: ReplicatedJob) -> Iterator[Hit]:
+    name = text(subject.metadata.get("name"))
     if not name:
         return
     completions = integer(job.spec.get("completions")) or 1
-    if job.alone:
-        longest = f"{name}-{completions - 1}" if job.indexed else name
-        valid = bool(forms.LABEL.pattern.fullmatch(name)) or not job.indexed
+    if job.pointer == _ALONE:
+        indexed = job.spec.get("completionMode") == "Indexed"
+        longest = f"{name}-{completions - 1}" if indexed else name
+        valid = bool(forms.LABEL.pattern.fullmatch(name)) or not indexed
     else:
-        longest = f"{name}-{job.name}-{max(job.jobs - 1, 0)}-{completions - 1}-abcde"
+        longest = f"{name}-{job.name}-{max(job.replicas - 1, 0)}-{completions - 1}-abcde"
         valid = bool(forms.LETTER_FIRST.pattern.fullmatch(f"{name}-{job.name}"))
     over = len(longest) - 63
     if not valid:
@@ -137,11 +111,11 @@ def job_name_too_long(job: BatchJob) -> Iterator[Hit]:
         yield Hit("/metadata/name", message)
 
 
-def invalid_job_restart_policy(job: BatchJob) -> Iterator[Hit]:
+def invalid_job_restart_policy(subject: Subject, job: ReplicatedJob) -> Iterator[Hit]:
     policy = job.template.spec.get("restartPolicy")
     pointer = f"{job.template.pointer}/spec"
     strict = job.spec.get("podFailurePolicy") is not None
-    if policy is None and (strict or job.alone):
+    if policy is None and (strict or job.pointer == _ALONE):
         needed = "Never, as podFailurePolicy needs" if strict else "Never or OnFailure"
         yield Hit(pointer, f"restartPolicy is left out, it must be {needed}")
     elif policy not in (None, "Never", "OnFailure"):
@@ -150,7 +124,7 @@ def invalid_job_restart_policy(job: BatchJob) -> Iterator[Hit]:
         yield Hit(pointer, f"restartPolicy is {policy}, podFailurePolicy needs Never")
 
 
-def backoff_limit_per_index(job: BatchJob) -> Iterator[Hit]:
+def backoff_limit_per_index(subject: Subject, job: ReplicatedJob) -> Iterator[Hit]:
     if job.spec.get("backoffLimitPerIndex") is not None and trains_together(job.template):
         message = "one rank is retried or given up while the others wait for it"
         yield Hit(f"{job.pointer}/backoffLimitPerIndex", message)
@@ -187,12 +161,12 @@ _UID = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _NAME = ("job-name", "batch.kubernetes.io/job-name")
 
 
-def selector_set(job: BatchJob) -> Iterator[Hit]:
+def selector_set(subject: Subject, job: ReplicatedJob) -> Iterator[Hit]:
     if job.spec.get("manualSelector") is True:
         return
     if job.spec.get("selector") is not None:
         yield Hit(f"{job.pointer}/selector", "selector is set, without manualSelector")
-    own = job.owner if job.alone else ""
+    own = text(subject.metadata.get("name")) if job.pointer == _ALONE else ""
     for label, value in job.template.labels.items():
         if label in _UID or (label in _NAME and value != own):
             pointer = Pointer(f"{job.template.pointer}/metadata/labels") / label

@@ -20,8 +20,7 @@ _OF_SERVICES = re.compile(r".*_(?:SERVICE_HOST|SERVICE_PORT(?:_.*)?|PORT(?:_.*)?
 
 @warning("TW307", about=("$(",), spec=Pointer("/entrypoint"), per_pod=True)
 def undeclared_variable(subject: Subject) -> Iterator[Hit]:
-    served = SERVED.get(subject.kind)
-    given = served.variables if served else ()
+    given = _given(subject)
     for template in subject.pod_templates:
         for container in template.containers:
             if not _is_known(container, template):
@@ -30,20 +29,26 @@ def undeclared_variable(subject: Subject) -> Iterator[Hit]:
                 if name not in container.variables and not name.startswith(given):
                     message = f"$({name}) names no variable of {container.name!r}"
                     job = subject.job_of(template) if container is template.main else None
-                    yield Hit(container.pointer, message, _written(name, job))
+                    yield Hit(container.pointer, message, _place(f"$({name})", job))
             yield from _in_values(container, given)
 
 
-def _written(name: str, job: Job | None) -> Pointer:
-    """Where a job refers to a variable in its command line."""
+def _given(subject: Subject) -> tuple[str, ...]:
+    """Return the prefixes of the variables that the object's operator sets."""
+    served = SERVED.get(subject.kind)
+    return served.variables if served else ()
+
+
+def _place(written: str, job: Job | None) -> Pointer:
+    """Return where a job has a text in its command line."""
     holders = {"flags": job.flags, "launcherOptions": job.launcher_options} if job else {}
     for field, options in holders.items():
         for key, value in options.items():
-            if f"$({name})" in str(value):
+            if written in str(value):
                 return Pointer.of(field, key)
     for field in ("argv", "args"):
         for index, word in enumerate(getattr(job.entrypoint, field) if job else ()):
-            if f"$({name})" in word:
+            if written in word:
                 return Pointer.of("entrypoint", field, index)
     return Pointer("/entrypoint")
 
@@ -136,22 +141,9 @@ def _unexpanded(word: str) -> Iterator[tuple[str, str]]:
         yield match[0], f"${{{{ {match[1]} }}}}"
 
 
-def _place(written: str, job: Job | None) -> Pointer:
-    """Where a job has a text in its command line."""
-    for key, value in job.flags.items() if job else ():
-        if written in str(value):
-            return Pointer.of("flags", key)
-    for field in ("argv", "args"):
-        for index, word in enumerate(getattr(job.entrypoint, field) if job else ()):
-            if written in word:
-                return Pointer.of("entrypoint", field, index)
-    return Pointer("/entrypoint")
-
-
 @error("TW740", about=("subPathExpr",), spec=Pointer("/volumes"), per_pod=True)
 def undeclared_variable_in_path(subject: Subject) -> Iterator[Hit]:
-    served = SERVED.get(subject.kind)
-    given = served.variables if served else ()
+    given = _given(subject)
     for template in subject.pod_templates:
         for container in template.containers:
             mounts = mappings(container.body.get("volumeMounts"))

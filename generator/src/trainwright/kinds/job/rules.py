@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes.data import Data, mapping, text
 from trainwright.datatypes.groupkind import SERVICE
-from trainwright.kinds.indexed_rules import BatchJob, about_gangs, about_jobs, headless_service
+from trainwright.kinds.indexed_pod_templates import ReplicatedJob
+from trainwright.kinds.indexed_rules import about_gangs, about_jobs, headless_service
 from trainwright.kinds.job import KIND
 from trainwright.objects.pods.launching import addresses, trains_together
 from trainwright.objects.pods.template import PodTemplate
@@ -14,10 +15,8 @@ from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 
 
-def _itself(subject: Subject) -> tuple[BatchJob, ...]:
-    name = text(subject.metadata.get("name"))
-    template = subject.templates[0]
-    return (BatchJob("/spec", name, subject.spec, template, owner=name, alone=True),)
+def _itself(subject: Subject) -> tuple[ReplicatedJob, ...]:
+    return (ReplicatedJob("/spec", {"template": subject.body}, subject.templates[0]),)
 
 
 def _meet(subject: Subject) -> Iterator[Hit]:

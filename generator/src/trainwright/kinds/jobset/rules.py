@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.datatypes.data import dig, mapping, mappings, text
+from trainwright.datatypes.data import dig, mapping, mappings
 from trainwright.datatypes.pointer import Pointer
+from trainwright.kinds.indexed_pod_templates import ReplicatedJob, replicated_jobs
 from trainwright.kinds.indexed_rules import (
-    BatchJob,
     about_gangs,
     about_jobs,
     headless_service,
-    jobs_of,
 )
 from trainwright.kinds.jobset import KIND
 from trainwright.kinds.set_rules import policies_agree
@@ -22,8 +21,8 @@ from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.upstream import Behaviour, upstream
 
 
-def _jobs(subject: Subject) -> Iterator[BatchJob]:
-    return jobs_of(subject.spec, "/spec", text(subject.metadata.get("name")))
+def _jobs(subject: Subject) -> Iterator[ReplicatedJob]:
+    return replicated_jobs(subject.spec, "/spec")
 
 
 def _meet(subject: Subject) -> Iterator[Hit]:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from trainwright.datatypes.data import Data, dig, mapping, mappings, text
 from trainwright.datatypes.groupkind import RUNTIMES, TRAININGRUNTIME
 from trainwright.datatypes.manifest import Manifest
-from trainwright.kinds.indexed_rules import about_jobs, jobs_of
+from trainwright.kinds.indexed_rules import about_jobs
 from trainwright.kinds.set_rules import policies_agree
-from trainwright.kinds.trainjob.layers import STEP, TRAINER, step_of
+from trainwright.kinds.trainjob.layers import STEP, TRAINER, runtime_jobs, step_of
 from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.kinds.trainjob.spec_rules import installed_minor, runtime
 from trainwright.rule_model.rule import defined_in, error, warning
@@ -198,9 +198,6 @@ def _set(subject: Subject) -> Mapping[str, Data]:
 
 RULES = (
     *defined_in(globals()),
-    *about_jobs(
-        RUNTIMES,
-        lambda subject: jobs_of(_set(subject), _ABOVE, text(subject.metadata.get("name"))),
-    ),
+    *about_jobs(RUNTIMES, lambda subject: runtime_jobs(subject.manifest, _ABOVE)),
     policies_agree(RUNTIMES, lambda subject: ((_set(subject), _ABOVE),)),
 )
