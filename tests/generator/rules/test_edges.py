@@ -37,6 +37,14 @@ def hits(rule: str, manifest: str, keys: str = "") -> list[Hit]:
     return [hit for found, hit in families.run(subject) if found.id == rule]
 
 
+def test_a_variable_with_two_values_is_one_finding() -> None:
+    entry = "{name: A, value: a, valueFrom: {fieldRef: {fieldPath: metadata.name}}}"
+    pod = f"kind: Pod\nmetadata: {{name: a}}\nspec: {{containers: [{{name: c, env: [{entry}]}}]}}"
+    body = {"apiVersion": "v1", **yaml.safe_load(pod)}
+    found = families.run(subject_of(Manifest(body=body), environment()))
+    assert [rule.id for rule, hit in found if "/env/0" in hit.pointer] == ["TW751"]
+
+
 V = 'targets: {{trainjob: {{version: "{}"}}}}'
 RUNTIME = """
 ---

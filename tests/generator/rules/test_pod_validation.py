@@ -110,7 +110,7 @@ CONTAINERS = [
     ("lifecycle: {preStop: {httpGet: {port: 80, httpHeaders: [{name: 'A:', value: a}]}}}", 'name: "A:" is not the name of a header'),
     ("imagePullPolicy: '', terminationMessagePolicy: ''", ""),  # the server writes a default
     ("image: ' a:1 '", 'image: " a:1 " has white space around it'),
-    ("env: [{name: A, value: a, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]", "value and valueFrom exclude each other"),
+    ("env: [{name: A, value: a, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]", ""),  # TW751 says so
     ("restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [1]}}]", "restartPolicyRules need a restartPolicy beside them"),
     ("restartPolicy: Never, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [1]}}]", ""),
     (f"restartPolicy: Never, restartPolicyRules: [{', '.join(['{action: Restart, exitCodes: {operator: In, values: [1]}}'] * 21)}]", "restartPolicyRules has 21 items, and can have 20"),

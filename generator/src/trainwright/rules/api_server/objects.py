@@ -28,16 +28,9 @@ _FEW = 10_000
 
 
 def _indexed(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """Yield fields that need completionMode: Indexed or, with it, problems of the indexes."""
-    if body.get("completionMode") == "Indexed":
-        yield from _many_indexes(body)
+    """Yield problems of the indexes of a Job that is Indexed."""
+    if body.get("completionMode") != "Indexed":
         return
-    for field in ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"):
-        if body.get(field) is not None:
-            yield Pointer.of(field), f"{field} needs completionMode: Indexed"
-
-
-def _many_indexes(body: Mapping[str, Data]) -> Iterator[Problem]:
     completions, failed = integer(body.get("completions")), integer(body.get("maxFailedIndexes"))
     if body.get("completions") is None:
         yield Pointer("/completionMode"), "completionMode: Indexed needs completions"
@@ -223,12 +216,6 @@ def _family(address: str) -> str:
         return _FAMILIES[ipaddress.ip_address(address).version]
     except ValueError:
         return ""
-
-
-def _session_affinity(body: Mapping[str, Data]) -> Iterator[Problem]:
-    if body.get("sessionAffinityConfig") and body.get("sessionAffinity") != "ClientIP":
-        at = Pointer("/sessionAffinityConfig")
-        yield at, "sessionAffinityConfig needs sessionAffinity: ClientIP"
 
 
 _RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
@@ -427,10 +414,7 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     "Service": (_annotations_of_a_service,),
     "PodFailurePolicyOnExitCodesRequirement": (_exit_codes,),
     "CronJobSpec": (_schedule, _job_of_a_schedule),
-    "ServiceSpec": (
-        *(_ports, _addresses_of_a_service, _load_balancer, _selector, _external_name),
-        _session_affinity,
-    ),
+    "ServiceSpec": (_ports, _addresses_of_a_service, _load_balancer, _selector, _external_name),
     "ConfigMap": (_keys("data", "binaryData"), _config),
     "Secret": (_keys("data", "stringData"), _secret),
     "ResourceQuotaSpec": (one_word("scopes", " ".join(_SCOPES), empty=False), _quota),

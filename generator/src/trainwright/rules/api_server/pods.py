@@ -344,22 +344,10 @@ def _of_windows(body: Mapping[str, Data]) -> Iterator[Problem]:
 _WINDOWS_SIGNALS = ("SIGKILL", "SIGTERM")
 
 
-@about("nodeName")
-def _gated(body: Mapping[str, Data]) -> Iterator[Problem]:
-    if body.get("nodeName") and sequence(body.get("schedulingGates")):
-        yield Pointer("/nodeName"), "nodeName and schedulingGates exclude each other"
-
-
 @about("restartPolicyRules")
 def _restart_rules(body: Mapping[str, Data]) -> Iterator[Problem]:
     if sequence(body.get("restartPolicyRules")) and body.get("restartPolicy") is None:
         yield Pointer("/restartPolicyRules"), "restartPolicyRules need a restartPolicy beside them"
-
-
-@about("valueFrom")
-def _value_once(body: Mapping[str, Data]) -> Iterator[Problem]:
-    if body.get("value") and mapping(body.get("valueFrom")):
-        yield Pointer("/valueFrom"), "value and valueFrom exclude each other"
 
 
 def _resources(body: Mapping[str, Data]) -> Iterator[Problem]:
@@ -489,7 +477,6 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
         _overhead,
         _host_name,
         _of_windows,
-        _gated,
     ),
     "SecurityContext": (_escalation,),
     "Toleration": (_toleration,),
@@ -501,7 +488,6 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     "LabelSelectorRequirement": (_requirement,),
     "PodAffinityTerm": (_match_label_keys,),
     "Container": (_devices, _propagation, _restart_rules),
-    "EnvVar": (_value_once,),
     "ResourceRequirements": (_resources,),
     "EnvVarSource": (field_of(*IN_ENV),),
     "ResourceFieldSelector": (resource_field,),

@@ -108,12 +108,6 @@ _CERTIFICATE_FILES = ("credentialBundlePath", "keyPath", "certificateChainPath")
 _USER_ANNOTATIONS = 256 * 1024
 
 
-def _named_bundle(body: Mapping[str, Data]) -> Iterator[Problem]:
-    """A bundle that is named has no selector."""
-    if body.get("name") is not None and body.get("labelSelector") is not None:
-        yield Pointer("/labelSelector"), "name and labelSelector exclude each other"
-
-
 def _projected(body: Mapping[str, Data]) -> Iterator[Problem]:
     """Two sources that write the same file."""
     seen = set()
@@ -152,7 +146,6 @@ def _named_secret(field: str) -> Check:
 CHECKS: Mapping[str, tuple[Check, ...]] = {
     "DownwardAPIVolumeFile": (field_of(*IN_FILES), _file_of_pod),
     "ProjectedVolumeSource": (_projected,),
-    "ClusterTrustBundleProjection": (_named_bundle,),
     "PersistentVolumeClaimSpec": (_claims, _sources),
     "PersistentVolumeClaimTemplate": (_only_described,),
     "CSIVolumeSource": (_named_secret("nodePublishSecretRef"),),
