@@ -31,8 +31,10 @@ REFUSED = {
 
 
 def _files(source: Path) -> list[Path]:
-    """The modules, and the files with the words of rules."""
-    return sorted([*source.rglob("*.py"), *source.rglob("data/TW*.yaml")])
+    """The modules, and the files with the words of rules, and why a value is not imported."""
+    return sorted(
+        [*source.rglob("*.py"), *source.rglob("data/TW*.yaml"), *source.rglob("reasons.yaml")]
+    )
 
 
 @cache
@@ -40,7 +42,8 @@ def _texts(path: Path) -> list[tuple[int, str]]:
     """Every text of a module but its docstrings, and those of attributes; the words of a rule."""
     if path.suffix == ".yaml":
         words = next(yaml.load_all(path.read_text(encoding="utf-8"), yaml.CSafeLoader))
-        return [(1, text) for text in words.values()]
+        texts = words.values() if isinstance(words, dict) else [why for _, _, why in words]
+        return [(1, text) for text in texts]
     return list(_found(path))
 
 

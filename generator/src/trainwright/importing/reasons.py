@@ -17,7 +17,7 @@ from trainwright.findings import credentials
 from trainwright.importing import generated
 from trainwright.importing.equivalence.comparison import in_every_pod, value_at
 from trainwright.importing.equivalence.containers import places
-from trainwright.kinds.reading import Loss, NotImported, Reason, shown
+from trainwright.kinds.reading import Loss, NotImported, Reason, reasons, shown
 from trainwright.kinds.target import Deviation, in_group
 
 if TYPE_CHECKING:
@@ -25,76 +25,7 @@ if TYPE_CHECKING:
     from trainwright.importing.equivalence.form import NormalForm
     from trainwright.importing.source import Source
 
-_CLUSTER = "the cluster writes it"
-_RUNTIME = "a run brings a runtime of its own"
-_PROCESSES = "the launcher has it from its own options: procsPerNode sets both"
-_TERMINAL = "no terminal is attached to it"
-_MEETING = "the target sets how pods find each other"
-# By severity and by pattern of the JSON pointer, in which `*` is one key and `**` any number; the
-# first counts. Without a severity it follows from what a value changes.
-_BY_POINTER: Mapping[Loss | None, Mapping[str, str]] = {
-    Loss.COSMETIC: {
-        "/status/**": _CLUSTER,
-        "/metadata/managedFields/**": _CLUSTER,
-        "/metadata/uid": _CLUSTER,
-        "/metadata/resourceVersion": _CLUSTER,
-        "/metadata/generation": _CLUSTER,
-        "**/metadata/selfLink": _CLUSTER,
-        "**/metadata/creationTimestamp": _CLUSTER,
-        Pointer.of("metadata", "annotations", "kubectl.kubernetes.io/*"): "kubectl writes it",
-        "/metadata/ownerReferences/**": "its owner writes it",
-        "/metadata/finalizers/**": "a controller writes it",
-        "**/metadata/clusterName": "no cluster reads it",
-        Pointer.of("**", "metadata", "labels", "app.kubernetes.io/*"): "a rendered run has its own",
-        "**/template/metadata/name": "the target names its pods itself",
-        "**/ttlSecondsAfterFinished": "it deletes the object, which GitOps would make again, and "
-        "train again",
-        "**/cleanPodPolicy": "a rendered run stops what still runs, and keeps what has ended",
-        "**/containers/*/ports/**": "the target sets the port of the rendezvous, metrics the "
-        "others",
-        "**/tty": _TERMINAL,
-        "**/stdin": _TERMINAL,
-        "**/elasticPolicy/metrics/**": "an autoscaler would write what git holds",
-        "**/elasticPolicy/maxRestarts": "the target sets it, since every change of nodes counts",
-        "**/elasticPolicy/*dzv*/**": "the target chooses the rendezvous",
-        "**/runtimeRef/**": _RUNTIME,
-        "**/mlPolicy/numNodes": _RUNTIME,
-        "**/mlPolicy/torch/**": _RUNTIME,
-        "**/network/**": _MEETING,
-        "**/subdomain": _MEETING,
-        "**/parallelism": "all pods of a run are there at once",
-        "**/completionMode": "the target sets it",
-        "**/nprocPerNode": _PROCESSES,
-        "**/trainer/numProcPerNode": _PROCESSES,
-        "**/volumes/*/configMap/defaultMode": "a script is read, so that its mode has no effect",
-        "/spec/refreshInterval": "a rendered run has its own",
-    },
-    Loss.BEHAVIOUR: {
-        "**/managedBy": "the cluster's own controller is meant to run it",
-        # Of pods and of replicas: that of an init container makes it a sidecar.
-        "**/spec/restartPolicy": "use retries",
-        "**/*eplicaSpecs/restartPolicy": "use retries",
-        "**/*eplicaSpecs/*/restartPolicy": "use retries",
-        "**/backoffLimit": "use retries",
-        "**/podGroupPolicy/**": "use gang, in an environment with a gang scheduler",
-        "/spec/podMetricsEndpoints/*/**": "metrics sets the ports, and the target all else",
-        "/spec/target/**": "a spec names the source of a value, and the target sets the rest",
-    },
-    Loss.CANNOT_RUN: {
-        "**/dependsOn/**": "a job spec is one group of pods: it starts at once",
-    },
-    None: {
-        "**/hostPath/type": "a folder that is not there already is the node's affair",
-        "**/mlPolicy/**": _RUNTIME,
-        "/spec/dataFrom/**": "a spec names each key that it needs",
-        "/spec/data/*/**": "a spec fetches the keys of its variables, each by key and property",
-    },
-}
-_REASONS = tuple(
-    Reason(pattern, why, severity)
-    for severity, rows in _BY_POINTER.items()
-    for pattern, why in rows.items()
-)
+_BY_POINTER = reasons(__file__)
 _CREDENTIAL = "a credential is never copied: keep it in a Secret, and name that under secrets"
 _POOL = (
     "its pods have no {0} without a pool: write one into environment.yaml, such as `pools: {{gpus: "
@@ -216,7 +147,7 @@ class Reasons:
         yield from (Reason("", why) for why in self._of_the_environment(account))
         if _NAME.fullmatch(at) and not _is_of_sidecar(account):
             yield Reason("", "the target names its container itself", Loss.COSMETIC)
-        yield from _matching(_REASONS, at)
+        yield from _matching(_BY_POINTER, at)
         yield from (Reason("", why, Loss.COSMETIC) for why in self._of_the_target(changed))
         yield Reason("", self._of_the_result(changed))
 

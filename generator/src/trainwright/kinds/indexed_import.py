@@ -8,30 +8,14 @@ from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, t
 from trainwright.datatypes.groupkind import PODGROUPS
 from trainwright.datatypes.pointer import Pointer, holders
 from trainwright.kinds.indexed_pods import GROUP_ANNOTATION, POD_GROUP_LABEL
-from trainwright.kinds.reading import ImportingError, Loss, Reason, SourceObject
+from trainwright.kinds.reading import ImportingError, SourceObject, reasons
 from trainwright.kinds.roles import Role, described, roles
 
 _TPU = "google.com/tpu"
 
 
 # What follows from a group that trains and the roles that serve it.
-OF_GROUPS = (
-    Reason(
-        "**/spec/restartPolicy",
-        "the target sets it: pods are replaced, as often as retries allows",
-        Loss.COSMETIC,
-    ),
-    Reason(
-        "**/successPolicy/**",
-        "the group that trains decides, and all its pods have to succeed",
-        Loss.COSMETIC,
-    ),
-    Reason(
-        "**/dependsOn/**",
-        "the target starts what trains once all its roles are ready",
-        Loss.COSMETIC,
-    ),
-)
+OF_GROUPS = reasons(__file__)
 
 
 def check_groups(part: SourceObject, pointer: str, whole: str, job_set: Mapping[str, Data]) -> None:

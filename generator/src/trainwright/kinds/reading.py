@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple
 
 from trainwright.datatypes.data import Data
@@ -15,6 +16,7 @@ from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
+from trainwright.documents.yamlio import load_rendered
 from trainwright.findings import credentials
 
 
@@ -42,12 +44,20 @@ class Loss(StrEnum):
 class Reason(NamedTuple):
     """Why a value is left behind, by a pattern of JSON pointers.
 
-    `severity` is None if it follows from what the value changes.
+    In a pattern `*` is one key and `**` any number. `severity` is None if it follows from what the
+    value changes.
     """
 
     pattern: str
     why: str
     severity: Loss | None = None
+
+
+def reasons(module: str) -> tuple[Reason, ...]:
+    """Return those of reasons.yaml beside a module, of which the first that matches counts."""
+    rows: Data
+    (rows,) = load_rendered(Path(module).with_name("reasons.yaml").read_text("utf-8"))
+    return tuple(Reason(at, why, Loss(loss) if loss else None) for at, loss, why in rows)
 
 
 @dataclass(frozen=True, slots=True)

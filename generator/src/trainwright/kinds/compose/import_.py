@@ -17,8 +17,8 @@ from trainwright.kinds.reading import (
     Loss,
     NotImported,
     Reader,
-    Reason,
     SourceObject,
+    reasons,
     shown,
 )
 
@@ -223,45 +223,5 @@ READER = Reader(
     is_file=is_file,
     inside=services,
     entrypoint="entrypoint",
-    reasons=(
-        Reason("/spec/version", "Compose itself ignores it", Loss.COSMETIC),
-        Reason(
-            "**/depends_on/**", "what trains starts once all its roles are ready", Loss.BEHAVIOUR
-        ),
-        Reason("**/ports/**", "metrics publishes a port, and nothing else does", Loss.BEHAVIOUR),
-        Reason("/spec/x-*/**", "Compose itself ignores it", Loss.COSMETIC),
-        Reason("/spec/networks/default/**", "it is there by itself", Loss.COSMETIC),
-        Reason(
-            "**/networks/default/aliases/**",
-            "each container of a role has its role's name as well",
-            Loss.COSMETIC,
-        ),
-        Reason(
-            "/spec/volumes/**",
-            "a claim is a volume that is there: docker volume create makes one",
-            Loss.COSMETIC,
-        ),
-        Reason(
-            "**/tmpfs/**",
-            "write it under volumes, as an emptyDir with medium: Memory",
-            Loss.CANNOT_RUN,
-        ),
-        Reason("**/ipc", "shm sizes /dev/shm", Loss.COSMETIC),
-        Reason("**/shm_size", "with ipc: host it is the machine's", Loss.COSMETIC),
-        Reason(
-            "**/networks/**", "there is one network, or none with network: isolated", Loss.BEHAVIOUR
-        ),
-        Reason(
-            "**/env_file/**",
-            "write its variables under env, and the secret ones under secrets",
-            Loss.CANNOT_RUN,
-        ),
-        Reason(
-            "**/environment/**",
-            "its value is that of the shell that starts the container: write it under env, or the "
-            "Secret that has it under secrets",
-            Loss.CANNOT_RUN,
-        ),
-        Reason("**/build/**", "an image is built elsewhere, and pinned here", Loss.CANNOT_RUN),
-    ),
+    reasons=reasons(__file__),
 )

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from trainwright.kinds.indexed_import import pod_groups
 from trainwright.kinds.reading import (
     ImportingError,
-    Loss,
     Read,
     Reader,
-    Reason,
     SourceObject,
+    reasons,
 )
 from trainwright.kinds.roles import described, roles
 
@@ -31,28 +30,5 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
 
 READER = Reader(
     read=_read,
-    reasons=(
-        Reason(
-            "**/spec/restartPolicy",
-            "the target sets it: pods are replaced, as often as retries allows",
-            Loss.COSMETIC,
-        ),
-        Reason(
-            "/spec/podFailurePolicy/**",
-            "the entrypoint's exit code tells what is final",
-            Loss.BEHAVIOUR,
-        ),
-        Reason("/spec/podReplacementPolicy", "the target sets it", Loss.COSMETIC),
-        Reason("/spec/successPolicy/**", "all pods of a run have to succeed", Loss.BEHAVIOUR),
-        Reason(
-            "/spec/backoffLimitPerIndex",
-            "with one rank gone the others wait for ever",
-            Loss.BEHAVIOUR,
-        ),
-        Reason(
-            "/spec/maxFailedIndexes", "with one rank gone the others wait for ever", Loss.BEHAVIOUR
-        ),
-        Reason("/spec/selector/**", "the cluster writes it", Loss.COSMETIC),
-        Reason("/spec/manualSelector", "the cluster writes the selector", Loss.COSMETIC),
-    ),
+    reasons=reasons(__file__),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainwright.kinds.indexed_import import OF_GROUPS, check_groups, pod_groups
-from trainwright.kinds.reading import Loss, Read, Reader, Reason, SourceObject
+from trainwright.kinds.reading import Read, Reader, SourceObject, reasons
 
 
 def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
@@ -17,32 +17,5 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
 
 READER = Reader(
     read=_read,
-    reasons=(
-        *OF_GROUPS,
-        Reason(
-            "/spec/startupPolicy/**",
-            "there is one group of pods, which starts at once",
-            Loss.COSMETIC,
-        ),
-        Reason(
-            "/spec/coordinator/**",
-            "there is one group of pods, and rank 0 is its first",
-            Loss.COSMETIC,
-        ),
-        Reason(
-            "/spec/replicatedJobs/*/name",
-            "the target names its group of pods itself",
-            Loss.COSMETIC,
-        ),
-        Reason(
-            "/spec/replicatedJobs/*/groupName",
-            "the target names its group of pods itself",
-            Loss.COSMETIC,
-        ),
-        Reason(
-            "/spec/failurePolicy/rules/**",
-            "the entrypoint's exit code tells what is final",
-            Loss.BEHAVIOUR,
-        ),
-    ),
+    reasons=(*OF_GROUPS, *reasons(__file__)),
 )

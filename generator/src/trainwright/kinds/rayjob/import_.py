@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from trainwright.datatypes.data import Data, dig, mapping, mappings
 from trainwright.kinds.rayjob.pod_templates import CLUSTER
-from trainwright.kinds.reading import ImportingError, Loss, Read, Reader, Reason, SourceObject
+from trainwright.kinds.reading import (
+    ImportingError,
+    Read,
+    Reader,
+    SourceObject,
+    reasons,
+)
 from trainwright.kinds.roles import described, roles
 
 _GROUP = "/spec/rayClusterSpec/workerGroupSpecs/*"
@@ -54,32 +60,5 @@ def _pod(group: Mapping[str, Data]) -> Data:
 READER = Reader(
     read=_read,
     entrypoint="entrypoint",
-    reasons=(
-        Reason("/spec/submissionMode", "the target sets it", Loss.COSMETIC),
-        Reason("/spec/submitterPodTemplate/**", "the target writes it", Loss.COSMETIC),
-        Reason("/spec/submitterConfig/**", "KubeRay's own number holds", Loss.BEHAVIOUR),
-        Reason("/spec/shutdownAfterJobFinishes", "the target sets it", Loss.COSMETIC),
-        Reason(
-            "/spec/ttlSecondsAfterFinished",
-            "the cluster goes as soon as its program has ended",
-            Loss.COSMETIC,
-        ),
-        Reason("/spec/deletionStrategy/**", "the cluster goes with its program", Loss.BEHAVIOUR),
-        Reason("/spec/rayClusterSpec/rayVersion", "the image has it", Loss.COSMETIC),
-        Reason(f"{_GROUP}/groupName", "the target names its group of pods itself", Loss.COSMETIC),
-        Reason(f"{_GROUP}/minReplicas", "nodes do not come and go", Loss.COSMETIC),
-        Reason(f"{_GROUP}/maxReplicas", "nodes do not come and go", Loss.COSMETIC),
-        *(
-            Reason(f"/spec/rayClusterSpec/{group}/rayStartParams/{name}", why, severity)
-            for group in ("headGroupSpec", "workerGroupSpecs/*")
-            for name, why, severity in (
-                ("num-cpus", "it is that of the other nodes", Loss.COSMETIC),
-                ("num-gpus", "KubeRay counts the GPUs of the pod", Loss.BEHAVIOUR),
-                ("dashboard-host", "KubeRay sets it", Loss.COSMETIC),
-                ("block", "KubeRay sets it", Loss.COSMETIC),
-                ("*", "Ray's own default holds", Loss.BEHAVIOUR),
-            )
-        ),
-        Reason("/spec/runtimeEnvYAML", "put what it installs into the image", Loss.CANNOT_RUN),
-    ),
+    reasons=reasons(__file__),
 )

@@ -7,9 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from trainwright.datatypes.data import Data, mapping, sequence
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest
-from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.indexed_import import OF_GROUPS, check_groups
-from trainwright.kinds.reading import ImportingError, Loss, Read, Reader, Reason, SourceObject
+from trainwright.kinds.reading import (
+    ImportingError,
+    Loss,
+    Read,
+    Reader,
+    Reason,
+    SourceObject,
+    reasons,
+)
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.layers import STEP, TRAINER, step_of
 
@@ -103,36 +110,5 @@ def bare(kind: str, name: str) -> Manifest:
 
 READER = Reader(
     read=_read,
-    reasons=(
-        *OF_GROUPS,
-        Reason(
-            "/spec/initializer*",
-            "a job spec has no initializers: the entrypoint fetches what it needs",
-            Loss.CANNOT_RUN,
-        ),
-        Reason(
-            Pointer.of("**", "labels", "trainer.kubeflow.org/*"),
-            "a run brings a runtime of its own",
-            Loss.COSMETIC,
-        ),
-        Reason(
-            "/spec/template/**/containers/*/image", "the image of the job counts", Loss.COSMETIC
-        ),
-        Reason(
-            "/spec/runtimePatches/*/manager",
-            "a run brings a runtime of its own, and patches none",
-            Loss.COSMETIC,
-        ),
-        Reason("/spec/runtimePatches/*/time", "the cluster writes it", Loss.COSMETIC),
-        Reason(
-            "/spec/template/spec/replicatedJobs/*/name",
-            "the target names its group of pods itself",
-            Loss.COSMETIC,
-        ),
-        Reason(
-            "/spec/template/spec/replicatedJobs/*/groupName",
-            "the target names it itself",
-            Loss.COSMETIC,
-        ),
-    ),
+    reasons=(*OF_GROUPS, *reasons(__file__)),
 )
