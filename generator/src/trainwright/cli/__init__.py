@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from trainwright import __version__
-from trainwright.cli.common import Context, errors
+from trainwright.cli.common import FOLDER, Context, errors
 from trainwright.cli.suggestions import Choice, Group
 from trainwright.datatypes.errors import INTERRUPTED
 
@@ -146,7 +146,7 @@ def _version(context: click.Context, _option: click.Parameter, given: bool) -> N
 @click.option(
     "--root",
     "-C",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=FOLDER,
     help="Work as if started in this folder, which holds environments/: paths of other options "
     "are relative to it. By default the nearest one above.",
 )

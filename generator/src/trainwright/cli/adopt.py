@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainwright.cli.common import FINDINGS, OK, Context, today
+from trainwright.cli.importing import say_problems
 from trainwright.cli.reach import Reach, reaching
 
 if TYPE_CHECKING:
@@ -141,14 +142,6 @@ def _say(context: Context, done: AdoptionBatch) -> None:
 
 
 def _say_problems(context: Context, inputs: ImportInput, done: AdoptionBatch) -> None:
-    from trainwright.findings.credentials import redact
-
-    label = context.paint("error", "red")
-    for finding in inputs.findings:
-        click.echo(f"{label}[{finding.rule}] {finding.place}: {redact(finding.message)}", err=True)
-    for problem in (*inputs.problems, *done.problems):
-        click.echo(f"{label}: {redact(problem)}", err=True)
-    for made in done.made:
-        click.echo(f"beside: {made}, which makes it", err=True)
-    for left in inputs.beside:
-        click.echo(f"beside: {left}", err=True)
+    say_problems(
+        context, inputs, done.problems, beside=[f"{it}, which makes it" for it in done.made]
+    )

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context
+from trainwright.cli.common import FILE, FINDINGS, FOLDER, OK, OUTPUT_FOLDER, Context
 from trainwright.cli.suggestions import Group
 
 if TYPE_CHECKING:
     from trainwright.datatypes.finding import Finding
 
-folder = click.argument(
-    "chart",
-    required=False,
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-)
+folder = click.argument("chart", required=False, type=FOLDER)
 plain_http = click.option(
     "--plain-http", is_flag=True, help="Speak HTTP with the registry, as a local one may."
 )
@@ -34,7 +30,7 @@ def chart() -> None:
 @click.option(
     "--destination",
     "-d",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=OUTPUT_FOLDER,
     default=Path("dist"),
     show_default=True,
     help="The folder that the archive is written to.",
@@ -46,15 +42,9 @@ def chart() -> None:
 )
 @click.option("--sign", metavar="USER", help="Sign with the PGP key whose user id has this in it.")
 @click.option(
-    "--keyring",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="The file of secret keys, as `gpg --export-secret-keys` writes it.",
+    "--keyring", type=FILE, help="The file of secret keys, as `gpg --export-secret-keys` writes it."
 )
-@click.option(
-    "--passphrase-file",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="The file whose first line unlocks the key.",
-)
+@click.option("--passphrase-file", type=FILE, help="The file whose first line unlocks the key.")
 @click.pass_obj
 def package(
     context: Context,
@@ -106,7 +96,7 @@ def _report(context: Context, chart: Path, findings: tuple[Finding, ...]) -> str
 
 
 @chart.command()
-@click.argument("archive", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("archive", type=FILE)
 @click.argument("remote", metavar="oci://HOST/PATH")
 @plain_http
 def push(archive: Path, remote: str, *, plain_http: bool) -> None:
@@ -125,15 +115,11 @@ def push(archive: Path, remote: str, *, plain_http: bool) -> None:
 
 @chart.command()
 @click.argument("archive", metavar="FILE|oci://HOST/PATH/NAME:VERSION")
-@click.option(
-    "--keyring",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="The file of public keys that may have signed it.",
-)
+@click.option("--keyring", type=FILE, help="The file of public keys that may have signed it.")
 @click.option(
     "--source",
     metavar="CHART",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=FOLDER,
     help="The folder that it must be the package of, byte for byte.",
 )
 @plain_http

@@ -107,6 +107,9 @@ def complete(
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
+OUTPUT_FOLDER = click.Path(path_type=Path, file_okay=False)  # which may be made
 FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)  # what an option decorates
 
 selections = click.argument(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from trainwright.cli.common import FILE, OUTPUT_FOLDER
 from trainwright.cli.suggestions import Group
 
 
@@ -19,13 +20,11 @@ def crds() -> None:
     "--context", "kube_context", default="", metavar="NAME", help="The kubeconfig's context."
 )
 @click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="The kubeconfig, instead of KUBECONFIG or ~/.kube/config.",
+    "--kubeconfig", type=FILE, help="The kubeconfig, instead of KUBECONFIG or ~/.kube/config."
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=OUTPUT_FOLDER,
     default=Path("crds"),
     show_default=True,
     help="The folder to write <group>/<plural>.yaml into.",

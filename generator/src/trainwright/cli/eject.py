@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from trainwright.cli.common import FINDINGS, Context, complete, helm_binary
+from trainwright.cli.common import FINDINGS, OUTPUT_FOLDER, Context, complete, helm_binary
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("folder", type=OUTPUT_FOLDER)
 @click.argument("environments", nargs=-1, metavar="[ENV]...", shell_complete=complete)
 @helm_binary
 @click.pass_obj

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -162,7 +163,7 @@ def _say_all(
         click.echo(
             f"Not checked against the rules yet: run `trainwright check {environment}`.", err=True
         )
-    _say_problems(context, inputs, done.problems)
+    say_problems(context, inputs, done.problems)
     if done.broken:
         names = ", ".join(imported.file.path for imported in done.broken)
         click.echo(f"{context.paint('cannot run', 'red')} as imported: {names}", err=True)
@@ -179,7 +180,10 @@ def _say(context: Context, imported: Imported, *, dry_run: bool) -> None:
         click.echo(line, err=True)
 
 
-def _say_problems(context: Context, inputs: ImportInput, problems: tuple[str, ...]) -> None:
+def say_problems(
+    context: Context, inputs: ImportInput, problems: Iterable[str], beside: Iterable[str] = ()
+) -> None:
+    """Print what could not be read or imported, and the objects that are beside a workload."""
     from trainwright.findings.credentials import redact
 
     label = context.paint("error", "red")
@@ -187,5 +191,5 @@ def _say_problems(context: Context, inputs: ImportInput, problems: tuple[str, ..
         click.echo(f"{label}[{finding.rule}] {finding.place}: {redact(finding.message)}", err=True)
     for problem in (*inputs.problems, *problems):
         click.echo(f"{label}: {redact(problem)}", err=True)
-    for left in inputs.beside:
+    for left in (*beside, *inputs.beside):
         click.echo(f"beside: {left}", err=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import planning
+from trainwright.cli.common import OUTPUT_FOLDER, planning
 from trainwright.cli.suggestions import Choice, Command, meant
 from trainwright.datatypes.layout import WIRING
 
@@ -46,7 +46,7 @@ def _targets() -> tuple[str, ...]:
 
 
 @click.command(cls=Command)
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path())
+@click.argument("folder", type=OUTPUT_FOLDER, default=Path())
 @click.option("--engine", type=Choice(ENGINES), required=True, help="Who applies what is rendered.")
 @click.option(
     "--target",

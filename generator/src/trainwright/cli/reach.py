@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from trainwright.cli.common import CANNOT, line_of
+from trainwright.cli.common import CANNOT, FILE, line_of
 from trainwright.datatypes.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--context", "kube_context", metavar="NAME", help="The kubeconfig's context."),
         click.option(
             "--kubeconfig",
-            type=click.Path(path_type=Path, exists=True, dir_okay=False),
+            type=FILE,
             help="The kubeconfig, instead of KUBECONFIG or ~/.kube/config.",
         ),
     ):

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, complete, planning, report
+from trainwright.cli.common import (
+    FINDINGS,
+    FOLDER,
+    OK,
+    OUTPUT_FOLDER,
+    Context,
+    complete,
+    planning,
+    report,
+)
 
 
 def _nodes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, int]:
@@ -34,19 +43,17 @@ def _nodes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 )
 @click.option(
     "--code",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=FOLDER,
     help="The folder that replaces the code in the image. By default the one where you are.",
 )
 @click.option("--python", metavar="PATH", help="The interpreter. By default this one.")
 @click.option(
     "--volumes",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=FOLDER,
     help="A folder with a folder for each volume. By default they are temporary and empty.",
 )
 @click.option(
-    "--keep",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Keep logs, reports of ranks and volumes in this folder.",
+    "--keep", type=OUTPUT_FOLDER, help="Keep logs, reports of ranks and volumes in this folder."
 )
 @click.option(
     "--variable",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from trainwright.cli.common import OUTPUT_FOLDER
 from trainwright.cli.suggestions import meant
 
 
@@ -13,7 +14,7 @@ from trainwright.cli.suggestions import meant
 @click.argument("name", default="", metavar="[NAME]")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=OUTPUT_FOLDER,
     metavar="DIR",
     help="Write the schemas into this folder instead, each with those that it refers to.",
 )

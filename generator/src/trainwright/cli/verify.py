@@ -11,6 +11,7 @@ import click
 from trainwright.cli.common import (
     FINDINGS,
     OK,
+    OUTPUT_FOLDER,
     Context,
     answer_format,
     complete,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--statements",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=OUTPUT_FOLDER,
     help="Write an in-toto statement of each environment that is equal into this folder.",
 )
 @answer_format

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, complete
+from trainwright.cli.common import FINDINGS, OK, OUTPUT_FOLDER, Context, complete
 from trainwright.datatypes.listing import plural
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("environments", nargs=-1, metavar="[ENV]...", shell_complete=complete)
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=OUTPUT_FOLDER,
     help="Write files into this folder, with a folder for each environment.",
 )
 @click.option(

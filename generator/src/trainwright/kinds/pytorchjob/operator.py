@@ -17,7 +17,6 @@ from trainwright.kinds.pytorchjob.pod_templates import pod_templates
 from trainwright.objects.pods import build
 from trainwright.objects.pods.groups import PodGroup, Pods
 from trainwright.objects.pods.pod import (
-    PERMANENT,
     EnvVar,
     Gang,
     ManifestError,
@@ -234,12 +233,7 @@ def _wait_for_master(job: _Job) -> Container:
 
 def _restart(job: _Job, role: str) -> Restart:
     policy = dig(job.spec, "pytorchReplicaSpecs", role, "restartPolicy") or "OnFailure"
-    limit = integer(job.policy.get("backoffLimit"))
-    if policy == "Never":
-        return Restart(limit=0)
-    if policy == "ExitCode":
-        return Restart(limit=limit, permanent=PERMANENT)
-    return Restart(limit=limit, in_pod=True)
+    return build.restart_of_role(policy, job.policy)
 
 
 OPERATOR = Operator(

@@ -15,7 +15,6 @@ from trainwright.kinds.trainingjob.pod_templates import pod_template
 from trainwright.objects.pods import build
 from trainwright.objects.pods.groups import PodGroup, Pods
 from trainwright.objects.pods.pod import (
-    PERMANENT,
     EnvVar,
     ManifestError,
     Operator,
@@ -143,12 +142,7 @@ def _by_the_agent(
 def _restart(spec: Mapping[str, Data], injects: bool) -> Restart:
     # Lattice forces Never with its agent, which is also the default without.
     policy = "Never" if injects else dig(spec, "replicaSpecs", "restartPolicy") or "Never"
-    if policy == "Never":
-        return Restart(limit=0)
-    limit = integer(dig(spec, "runPolicy", "backoffLimit"))
-    if policy == "ExitCode":
-        return Restart(limit=limit, permanent=PERMANENT)
-    return Restart(limit=limit, in_pod=True)
+    return build.restart_of_role(policy, mapping(spec.get("runPolicy")))
 
 
 OPERATOR = Operator(

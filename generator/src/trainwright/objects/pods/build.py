@@ -9,7 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from trainwright.datatypes.data import Data, amount, dig, integer, mapping, mappings, text, texts
 from trainwright.datatypes.quantity import count
-from trainwright.objects.pods.pod import Deadline, EnvVar, ManifestError, Mount, Pod, Port, Restart
+from trainwright.objects.pods.pod import (
+    PERMANENT,
+    Deadline,
+    EnvVar,
+    ManifestError,
+    Mount,
+    Pod,
+    Port,
+    Restart,
+)
 from trainwright.objects.pods.template import Container, PodTemplate
 
 
@@ -246,3 +255,13 @@ def _resources(container: Container) -> dict[str, dict[str, str]]:
     limits, requests = texts(container.limits), texts(container.requests)
     both = {"requests": {**limits, **requests}, "limits": limits}
     return {kind: amounts for kind, amounts in both.items() if amounts}
+
+
+def restart_of_role(policy: Data, run_policy: Mapping[str, Data]) -> Restart:
+    """Return how the pods of a role are restarted, by Kubeflow's common API of version 1."""
+    limit = integer(run_policy.get("backoffLimit"))
+    if policy == "Never":
+        return Restart(limit=0)
+    if policy == "ExitCode":
+        return Restart(limit=limit, permanent=PERMANENT)
+    return Restart(limit=limit, in_pod=True)
