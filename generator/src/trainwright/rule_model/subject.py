@@ -135,6 +135,11 @@ class Subject(ObjectBody):
         return tuple(c for template in self.templates for c in template.containers)
 
     @cached_property
+    def training(self) -> tuple[tuple[PodTemplate, Container], ...]:
+        """Each pod template that trains, with each of its containers but init containers."""
+        return tuple((template, c) for template in self.templates for c in template.trains)
+
+    @cached_property
     def pods(self) -> int:
         """How many pods there are at most."""
         return sum(template.replicas for template in self.templates)

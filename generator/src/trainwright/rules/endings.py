@@ -41,7 +41,7 @@ def several_nodes_without_gang(subject: Subject) -> Iterator[Hit]:
     pods = sum(template.ranks for template in ranks)
     kind = SERVED.get(subject.kind)
     told = kind is not None and "RANK" in kind.variables  # by the operator, whatever is started
-    starts = (_starts_ranks(c) for t in subject.templates for c in t.trains)
+    starts = (_starts_ranks(c) for _, c in subject.training)
     if pods > 1 and (told or any(starts)):
         message = f"{pods} pods with accelerators, in no queue and no gang"
         yield Hit(f"{ranks[0].pointer}/spec", message, Pointer("/nodes"))

@@ -61,27 +61,25 @@ def _forwards(script: str) -> bool:
 
 @warning("TW712", spec=Pointer("/entrypoint"), per_pod=True)
 def shell_without_exec(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates:
-        for container in template.trains:
-            shell, script = _script(container)
-            if not script_trains(script) or _EXEC.search(script) or _forwards(script):
-                continue
-            message = f"{shell} runs the training without exec"
-            if training_is_followed(script):
-                message = f"{shell} goes on after the training, and passes no SIGTERM on"
-            yield Hit(container.pointer, message)
+    for _, container in subject.training:
+        shell, script = _script(container)
+        if not script_trains(script) or _EXEC.search(script) or _forwards(script):
+            continue
+        message = f"{shell} runs the training without exec"
+        if training_is_followed(script):
+            message = f"{shell} goes on after the training, and passes no SIGTERM on"
+        yield Hit(container.pointer, message)
 
 
 @warning("TW771", spec=Pointer("/entrypoint"), per_pod=True)
 def failure_is_hidden(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates:
-        for container in template.trains:
-            _, script = _script(container)
-            words = container.command_line[1:3]
-            errexit = any(re.fullmatch("-[a-df-z]*e[a-z]*", word) for word in words)
-            hidden = failure_is_lost(f"set -e\n{script}" if errexit else script)
-            if hidden:
-                yield Hit(container.pointer, f"the training's failure is lost by {hidden}")
+    for _, container in subject.training:
+        _, script = _script(container)
+        words = container.command_line[1:3]
+        errexit = any(re.fullmatch("-[a-df-z]*e[a-z]*", word) for word in words)
+        hidden = failure_is_lost(f"set -e\n{script}" if errexit else script)
+        if hidden:
+            yield Hit(container.pointer, f"the training's failure is lost by {hidden}")
 
 
 def _script(container: Container) -> tuple[str, str]:

@@ -109,20 +109,19 @@ _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 
 @error("TW755", about=(*SAVING, *_CACHE), spec=Pointer("/volumes"), per_pod=True)
 def writes_to_read_only_mount(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates:
-        for container in template.trains:
-            offline = _is_offline(container)
-            written = [*saved(container), *_run_folders(container)]
-            written += [] if offline else [s for s in settings(container) if s.name in _CACHES]
-            for folder in written:
-                mount = mount_at(container, folder.value) if folder.value[:1] == "/" else None
-                if mount is not None and _closed(subject, mount, volume_of(template, mount)):
-                    message = f"{folder.shown} is {folder.value}, on a mount that is read-only"
-                    spec = Pointer.of("volumes", text(mount.get("name")))
-                    yield Hit(folder.pointer, message, spec)
-                elif mount is None and folder.value[:1] == "/" and _is_sealed(template, container):
-                    message = f"{folder.shown} is {folder.value}, in an image that is read-only"
-                    yield Hit(folder.pointer, message, Pointer("/security/readOnlyRootFilesystem"))
+    for template, container in subject.training:
+        offline = _is_offline(container)
+        written = [*saved(container), *_run_folders(container)]
+        written += [] if offline else [s for s in settings(container) if s.name in _CACHES]
+        for folder in written:
+            mount = mount_at(container, folder.value) if folder.value[:1] == "/" else None
+            if mount is not None and _closed(subject, mount, volume_of(template, mount)):
+                message = f"{folder.shown} is {folder.value}, on a mount that is read-only"
+                spec = Pointer.of("volumes", text(mount.get("name")))
+                yield Hit(folder.pointer, message, spec)
+            elif mount is None and folder.value[:1] == "/" and _is_sealed(template, container):
+                message = f"{folder.shown} is {folder.value}, in an image that is read-only"
+                yield Hit(folder.pointer, message, Pointer("/security/readOnlyRootFilesystem"))
 
 
 def _is_sealed(template: PodTemplate, container: Container) -> bool:
@@ -168,20 +167,19 @@ _TORCH_HOMES = ("torch_home", "xdg_cache_home")
 
 @warning("TW764", about=("offline",), spec=Pointer("/env"), per_pod=True)
 def offline_without_cache(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates:
-        for container in template.trains:
-            if not _is_offline(container):
-                continue
-            home = _cache(container, _HOMES)
-            if home is None:
-                if not _has_files(template, container):
-                    message = "there is no HF_HOME and no volume: only the image can hold the files"
-                    yield Hit(container.pointer, message)
-                continue
-            mount = mount_at(container, home.value)
-            if mount is not None and _is_empty(template, mount):
-                message = f"{home.shown} is {home.value}, an emptyDir that nothing fills"
-                yield Hit(home.pointer, message)
+    for template, container in subject.training:
+        if not _is_offline(container):
+            continue
+        home = _cache(container, _HOMES)
+        if home is None:
+            if not _has_files(template, container):
+                message = "there is no HF_HOME and no volume: only the image can hold the files"
+                yield Hit(container.pointer, message)
+            continue
+        mount = mount_at(container, home.value)
+        if mount is not None and _is_empty(template, mount):
+            message = f"{home.shown} is {home.value}, an emptyDir that nothing fills"
+            yield Hit(home.pointer, message)
 
 
 def _cache(container: Container, names: tuple[str, ...]) -> Setting | None:
@@ -331,16 +329,15 @@ _OFF = ("offline", "dryrun", "disabled")
 
 @warning("TW770", about=tuple(_KEYS), spec=Pointer("/secrets"), per_pod=True)
 def tracking_without_key(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates:
-        for container in template.trains:
-            line = " ".join(container.started)
-            for option in _trackers(container):
-                key = next((_KEYS[name] for name in _tracked(option) if name in _KEYS), "")
-                given = key in container.variables or container.env_from or key in line
-                off = container.variables.get("WANDB_MODE") in _OFF or "wandb login" in line
-                if key and not (given or off or _has_files(template, container)):
-                    message = f"{option.shown} names a service, without {key}"
-                    yield Hit(container.pointer, message, option.spec)
+    for template, container in subject.training:
+        line = " ".join(container.started)
+        for option in _trackers(container):
+            key = next((_KEYS[name] for name in _tracked(option) if name in _KEYS), "")
+            given = key in container.variables or container.env_from or key in line
+            off = container.variables.get("WANDB_MODE") in _OFF or "wandb login" in line
+            if key and not (given or off or _has_files(template, container)):
+                message = f"{option.shown} names a service, without {key}"
+                yield Hit(container.pointer, message, option.spec)
 
 
 def _trackers(container: Container) -> Iterable[Setting]:

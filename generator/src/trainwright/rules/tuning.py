@@ -34,22 +34,21 @@ _NO_DEVICES = frozenset({"", "-1", "none", "void", "NoDevFiles"})
 
 @warning("TW757", about=("VISIBLE_DEVICES",), spec=Pointer("/env"), per_pod=True)
 def visible_devices_contradict_gpus(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates:
-        for container in template.trains:
-            gpus = sum(container.accelerators.values())
-            unknown = template.partial and not gpus
-            if unknown or sequence(dig(container.body, "resources", "claims")):
-                continue
-            for index, entry in enumerate(container.env):
-                name = text(entry.get("name"))
-                if name in _VISIBLE and "valueFrom" not in entry:
-                    why = _contradiction(text(entry.get("value")), gpus)
-                    if why:
-                        at = f"{container.pointer}/env/{index}"
-                        yield Hit(at, f"{name} {why}", Pointer.of("env", name))
-            for option in arguments(container):
-                if option.shown in _VISIBLE and (why := _contradiction(option.value, gpus)):
-                    yield Hit(container.pointer, f"{option.shown} {why}")
+    for template, container in subject.training:
+        gpus = sum(container.accelerators.values())
+        unknown = template.partial and not gpus
+        if unknown or sequence(dig(container.body, "resources", "claims")):
+            continue
+        for index, entry in enumerate(container.env):
+            name = text(entry.get("name"))
+            if name in _VISIBLE and "valueFrom" not in entry:
+                why = _contradiction(text(entry.get("value")), gpus)
+                if why:
+                    at = f"{container.pointer}/env/{index}"
+                    yield Hit(at, f"{name} {why}", Pointer.of("env", name))
+        for option in arguments(container):
+            if option.shown in _VISIBLE and (why := _contradiction(option.value, gpus)):
+                yield Hit(container.pointer, f"{option.shown} {why}")
 
 
 def _contradiction(value: str, gpus: int) -> str:
@@ -71,17 +70,16 @@ def _contradiction(value: str, gpus: int) -> str:
 
 @warning("TW758", spec=Pointer("/security"), per_pod=True)
 def rdma_without_locked_memory(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates:
-        for container in template.trains:
-            added = {
-                text(capability)
-                for capability in sequence(dig(container.security, "capabilities", "add"))
-            }
-            allowed = container.security.get("privileged") is True or added & {"IPC_LOCK", "ALL"}
-            resource = next((name for name in container.extended if is_rdma(name)), "")
-            if resource and not allowed and not template.partial:
-                message = f"{resource} is asked for, without the capability IPC_LOCK"
-                yield Hit(container.pointer, message)
+    for template, container in subject.training:
+        added = {
+            text(capability)
+            for capability in sequence(dig(container.security, "capabilities", "add"))
+        }
+        allowed = container.security.get("privileged") is True or added & {"IPC_LOCK", "ALL"}
+        resource = next((name for name in container.extended if is_rdma(name)), "")
+        if resource and not allowed and not template.partial:
+            message = f"{resource} is asked for, without the capability IPC_LOCK"
+            yield Hit(container.pointer, message)
 
 
 _EFA = "vpc.amazonaws.com/efa"
@@ -89,17 +87,14 @@ _EFA = "vpc.amazonaws.com/efa"
 
 @warning("TW759", about=(_EFA,), spec=Pointer("/resources"), per_pod=True)
 def efa_without_huge_pages(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates:
-        for container in template.trains:
-            paged = any(
-                name.startswith("hugepages-") for name in (*container.limits, *container.requests)
-            )
-            off = container.variables.get("FI_EFA_USE_HUGE_PAGE") == "0"
-            other = any("neuron" in name for name in container.extended)
-            if _EFA in container.extended and not (paged or off or other or template.partial):
-                yield Hit(
-                    f"{container.pointer}/resources", f"{_EFA} is requested without huge pages"
-                )
+    for template, container in subject.training:
+        paged = any(
+            name.startswith("hugepages-") for name in (*container.limits, *container.requests)
+        )
+        off = container.variables.get("FI_EFA_USE_HUGE_PAGE") == "0"
+        other = any("neuron" in name for name in container.extended)
+        if _EFA in container.extended and not (paged or off or other or template.partial):
+            yield Hit(f"{container.pointer}/resources", f"{_EFA} is requested without huge pages")
 
 
 # The variables that libraries read, and misspellings of some of them.
@@ -151,24 +146,23 @@ _WORKERS = frozenset(
 
 @warning("TW761", spec=Pointer("/resources"), per_pod=True)
 def more_threads_than_cpus(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates:
-        for container in template.trains:
-            cpus = read(container.limits.get("cpu", container.requests.get("cpu")))
-            if cpus is None or template.partial:
-                continue
-            gpus, limit = sum(container.accelerators.values()), read(container.limits.get("cpu"))
-            if limit is not None and gpus > limit:
-                message = f"{gpus} GPUs, and {limit.normalize():f} CPUs to start their work"
+    for template, container in subject.training:
+        cpus = read(container.limits.get("cpu", container.requests.get("cpu")))
+        if cpus is None or template.partial:
+            continue
+        gpus, limit = sum(container.accelerators.values()), read(container.limits.get("cpu"))
+        if limit is not None and gpus > limit:
+            message = f"{gpus} GPUs, and {limit.normalize():f} CPUs to start their work"
+            yield Hit(container.pointer, message)
+        counted = any(part in subject.wording for part in _THREADED)
+        processes = _processes(template, container) if counted else 0
+        for what, number in _per_process(container) if counted else ():
+            if number * processes > cpus:
+                message = (
+                    f"{what} {number} in {processes} processes are {number * processes}, and "
+                    f"the pod has {cpus.normalize():f} CPUs"
+                )
                 yield Hit(container.pointer, message)
-            counted = any(part in subject.wording for part in _THREADED)
-            processes = _processes(template, container) if counted else 0
-            for what, number in _per_process(container) if counted else ():
-                if number * processes > cpus:
-                    message = (
-                        f"{what} {number} in {processes} processes are {number * processes}, and "
-                        f"the pod has {cpus.normalize():f} CPUs"
-                    )
-                    yield Hit(container.pointer, message)
 
 
 # Parts of all settings that say how many threads.
@@ -224,10 +218,9 @@ def _counts_workers(option: Setting, names: Collection[str]) -> bool:
 
 @warning("TW766", about=("torch.distributed.launch",), spec=Pointer("/entrypoint"), per_pod=True)
 def deprecated_launcher(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates:
-        for container in template.trains:
-            if "torch.distributed.launch" in words(container):
-                yield Hit(container.pointer, "torch.distributed.launch is deprecated")
+    for _, container in subject.training:
+        if "torch.distributed.launch" in words(container):
+            yield Hit(container.pointer, "torch.distributed.launch is deprecated")
 
 
 # What slows a training, or fills its logs, and in which form.
@@ -269,18 +262,17 @@ _TO_DEBUG = (
 
 @warning("TW767", about=_TO_DEBUG, spec=Pointer("/env"), per_pod=True)
 def debugging_left_on(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates:
-        for container in template.trains:
-            given = variables(container)
-            for name in _DEBUGGING.keys() & given.keys():
-                if re.fullmatch(_DEBUGGING[name], given[name].value):
-                    message = f"{name} is {given[name].value}"
-                    yield Hit(given[name].pointer, message, Pointer.of("env", name))
-            for option in settings(container):
-                if _checks_gradients(option):
-                    yield Hit(option.pointer, f"{option.shown} checks every gradient")
-            if debugger := _DEBUGGER.search(" ".join(words(container))):
-                yield Hit(container.pointer, f"{debugger[1]} runs the training")
+    for _, container in subject.training:
+        given = variables(container)
+        for name in _DEBUGGING.keys() & given.keys():
+            if re.fullmatch(_DEBUGGING[name], given[name].value):
+                message = f"{name} is {given[name].value}"
+                yield Hit(given[name].pointer, message, Pointer.of("env", name))
+        for option in settings(container):
+            if _checks_gradients(option):
+                yield Hit(option.pointer, f"{option.shown} checks every gradient")
+        if debugger := _DEBUGGER.search(" ".join(words(container))):
+            yield Hit(container.pointer, f"{debugger[1]} runs the training")
 
 
 def _checks_gradients(option: Setting) -> bool:

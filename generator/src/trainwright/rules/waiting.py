@@ -138,12 +138,11 @@ def elastic_run_evicted(subject: Subject) -> Iterator[Hit]:
     limit = _queued(subject)
     if limit is None or not limit.later:
         return
-    for template in subject.templates:
-        for container in template.trains:
-            least, _, most = options(container).get("nnodes", "").partition(":")
-            if most and least != most:
-                message = f"it may go on with {least} of {most} nodes, and Kueue evicts it after "
-                yield Hit(container.pointer, f"{message}{clock(limit.later)} of that")
+    for _, container in subject.training:
+        least, _, most = options(container).get("nnodes", "").partition(":")
+        if most and least != most:
+            message = f"it may go on with {least} of {most} nodes, and Kueue evicts it after "
+            yield Hit(container.pointer, f"{message}{clock(limit.later)} of that")
 
 
 @warning("TW622", kinds=_COUNTED, about=(QUEUE_LABEL,))
