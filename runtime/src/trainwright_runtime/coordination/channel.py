@@ -161,17 +161,25 @@ def connect(address: str, label: bytes, timeout: float) -> Channel:
     return Channel(connection, shaken, serves=False)
 
 
-def connected(address: str, timeout: float) -> tuple[Channel, dict[str, Any]]:
-    """Return a channel to the coordinator, or to a candidate for it, and its greeting."""
-    channel = connect(address, COORDINATOR, timeout)
+def connected(
+    address: str, timeout: float, *, label: bytes = COORDINATOR, life: str | None = None
+) -> tuple[Channel, dict[str, Any]]:
+    """Return a channel to the coordinator, or to a candidate for it, and its greeting.
+
+    `life` identifies its process; None if any will do. Raise OSError if there is none.
+    """
+    channel = connect(address, label, timeout)
     try:
-        return channel, channel.read()
+        greeting = channel.read()
+        if life not in (None, greeting.get("life")):
+            raise ConnectionResetError("the coordinator is another one now")
     except ValueError as error:
         channel.close()
         raise ConnectionRefusedError(str(error)) from error
     except BaseException:
         channel.close()
         raise
+    return channel, greeting
 
 
 def _shake(connection: socket.socket, label: bytes, deadline: float) -> Handshake:

@@ -15,7 +15,7 @@ from typing import Any
 from torch._C._distributed_c10d import Store, TCPStore
 from torch.distributed import DistNetworkError
 
-from trainwright_runtime.coordination.channel import COORDINATOR, connect
+from trainwright_runtime.coordination.channel import COORDINATOR, connected
 from trainwright_runtime.coordination.door import listener, own_addresses
 
 _SLACK = 5.0  # seconds for an answer, besides what was waited for
@@ -48,18 +48,7 @@ class Meeting(Store):
         self._place: Any = {"label": label, "life": life}
         self._address, self._group = address, group
         self._lock = threading.Lock()
-        self._channel = connect(address, label, patience.total_seconds())
-        try:
-            greeting = self._channel.read()
-        except ValueError as error:
-            self.close()
-            raise ConnectionRefusedError(str(error)) from error
-        except BaseException:
-            self.close()
-            raise
-        if life not in (None, greeting.get("life")):
-            self.close()
-            raise ConnectionResetError("the coordinator is another one now")
+        self._channel, _ = connected(address, patience.total_seconds(), label=label, life=life)
 
     def close(self) -> None:
         self._channel.close()

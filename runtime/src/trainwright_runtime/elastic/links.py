@@ -39,10 +39,7 @@ class Links:
         """`place` is the coordinator's address and process."""
         self.place = place
         self._timeouts, self._replaced = timeouts, replaced
-        self._channel, greeting = connected(place[0], CONNECT)
-        if greeting.get("life") != place[1]:
-            self._channel.close()
-            raise ConnectionResetError("the coordinator is another one now")
+        self._channel, _ = connected(place[0], CONNECT, life=place[1])
         self._channel.connection.settimeout(_TICK)
         self._requested: dict[str, Any] = {}  # the last time
         self._members = View()  # of which the coordinator sends the news
