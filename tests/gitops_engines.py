@@ -15,7 +15,7 @@ import jq
 import lupa.lua51
 import yaml
 
-from trainwright.kinds.health import Expressions
+from trainwright.kinds.health import Health
 
 # Argo CD runs gopher-lua, which is Lua 5.1, and opens package, base, table and a part of os.
 # https://github.com/argoproj/argo-cd/blob/v3.5.1/util/lua/lua.go
@@ -57,7 +57,7 @@ def _plain(value: Any) -> Any:
     return list(pairs.values()) if set(pairs) == set(range(1, len(pairs) + 1)) else pairs
 
 
-def flux_status(expressions: Expressions, obj: dict[str, Any]) -> str:
+def flux_status(expressions: Health, obj: dict[str, Any]) -> str:
     """inProgress, failed, current, or unknown when an expression cannot be evaluated.
 
     https://github.com/fluxcd/pkg/blob/main/runtime/cel/status_evaluator.go

@@ -44,7 +44,7 @@ SCRIPTS = {
     **{kind.kind: (kind.api_version, kind.health.lua) for kind in SERVED.values()},
     "Workload": ("kueue.x-k8s.io/v1beta2", workload.health()),
 }
-FLUX = {kind.kind: kind.health.flux for kind in SERVED.values()}  # which applies no Workload
+FLUX = {kind.kind: kind.health for kind in SERVED.values()}  # which applies no Workload
 
 
 def _managers(sample: dict[str, Any]) -> Iterator[dict[str, Any]]:

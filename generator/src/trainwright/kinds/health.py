@@ -12,25 +12,19 @@ from trainwright.datatypes.frozen import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Expressions:
-    """Flux' health checks of a kind: CEL over the object's own fields, evaluated in this order.
+class Health:
+    """The health checks of one kind: Argo CD's `lua`, and Flux' CEL expressions, in their order.
 
+    Lua reads `obj` and returns what Argo CD shows. CEL is over the object's own fields:
     https://fluxcd.io/flux/components/kustomize/kustomizations/#health-check-expressions
     A run is current once its operator has taken it on, so that a Kustomization is ready while runs
     train or wait for quota, and not ready when one of them has failed.
     """
 
+    lua: str
     in_progress: str
     failed: str
     current: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Health:
-    """The health checks of one kind: `lua` reads `obj` and returns what Argo CD shows."""
-
-    lua: str
-    flux: Expressions
 
 
 def script(module: str) -> str:

@@ -168,7 +168,7 @@ def _without(kinds: Iterable[str]) -> dict[str, Data]:
 
 def _expressions(training: tuple[Kind, ...]) -> Iterator[dict[str, Data]]:
     for kind in training:
-        states = kind.health.flux
+        states = kind.health
         yield {
             "apiVersion": kind.api_version,
             "kind": kind.kind,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from trainwright.kinds.health import Expressions, Health, holds, script, unseen
+from trainwright.kinds.health import Health, holds, script, unseen
 
 HEALTH = Health(
     lua=script(__file__),
-    flux=Expressions(
-        in_progress=unseen("status.conditions", "status.startTime"),
-        failed=holds("status.conditions", "Failed", "FailureTarget"),
-        current=f"has(status.startTime) || ({holds('status.conditions', 'Suspended', 'Complete')})",
-    ),
+    in_progress=unseen("status.conditions", "status.startTime"),
+    failed=holds("status.conditions", "Failed", "FailureTarget"),
+    current=f"has(status.startTime) || ({holds('status.conditions', 'Suspended', 'Complete')})",
 )

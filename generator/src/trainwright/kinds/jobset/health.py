@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from trainwright.kinds.health import Expressions, Health, holds, script, unseen
+from trainwright.kinds.health import Health, holds, script, unseen
 
 HEALTH = Health(
     lua=script(__file__),
-    flux=Expressions(
-        in_progress=unseen("status.conditions", "status.replicatedJobsStatus"),
-        failed=holds("status.conditions", "Failed"),
-        current=f"has(status.replicatedJobsStatus) || "
-        f"({holds('status.conditions', 'Suspended', 'Completed')})",
-    ),
+    in_progress=unseen("status.conditions", "status.replicatedJobsStatus"),
+    failed=holds("status.conditions", "Failed"),
+    current=f"has(status.replicatedJobsStatus) || "
+    f"({holds('status.conditions', 'Suspended', 'Completed')})",
 )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from trainwright.kinds.health import Expressions, Health, holds, script, unseen
+from trainwright.kinds.health import Health, holds, script, unseen
 
 HEALTH = Health(
     lua=script(__file__),
-    flux=Expressions(
-        in_progress=unseen("status.conditions"),
-        failed=holds("status.conditions", "Failed"),
-        current=holds(
-            "status.conditions", "Created", "Running", "Restarting", "Suspended", "Succeeded"
-        ),
+    in_progress=unseen("status.conditions"),
+    failed=holds("status.conditions", "Failed"),
+    current=holds(
+        "status.conditions", "Created", "Running", "Restarting", "Suspended", "Succeeded"
     ),
 )

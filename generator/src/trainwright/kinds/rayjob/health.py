@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from trainwright.kinds.health import Expressions, Health, script, unseen
+from trainwright.kinds.health import Health, script, unseen
 
 _WORD = "status.jobDeploymentStatus"
 
 HEALTH = Health(
     lua=script(__file__),
-    flux=Expressions(
-        in_progress=f"{unseen(_WORD)} || {_WORD} == ''",
-        failed=f"{_WORD} in ['Failed', 'ValidationFailed'] || "
-        "(has(status.jobStatus) && status.jobStatus == 'STOPPED')",
-        current=f"{_WORD} in ['Initializing', 'Waiting', 'Running', 'Complete', 'Retrying', "
-        "'Suspending', 'Suspended']",
-    ),
+    in_progress=f"{unseen(_WORD)} || {_WORD} == ''",
+    failed=f"{_WORD} in ['Failed', 'ValidationFailed'] || "
+    "(has(status.jobStatus) && status.jobStatus == 'STOPPED')",
+    current=f"{_WORD} in ['Initializing', 'Waiting', 'Running', 'Complete', 'Retrying', "
+    "'Suspending', 'Suspended']",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.kinds.health import Expressions, Health, holds, script, unseen
+from trainwright.kinds.health import Health, holds, script, unseen
 
 
 def _ended(kind: str) -> str:
@@ -11,10 +11,7 @@ def _ended(kind: str) -> str:
 
 HEALTH = Health(
     lua=script(__file__),
-    flux=Expressions(
-        in_progress=f"{unseen('status.stage')} || status.stage == ''",
-        failed=f"status.stage in ['WrongConfiguration', 'Cancelled'] || {_ended('Failed')}",
-        current=f"status.stage in ['Waiting', 'Running', 'RequeueCooldown'] || "
-        f"{_ended('Succeeded')}",
-    ),
+    in_progress=f"{unseen('status.stage')} || status.stage == ''",
+    failed=f"status.stage in ['WrongConfiguration', 'Cancelled'] || {_ended('Failed')}",
+    current=f"status.stage in ['Waiting', 'Running', 'RequeueCooldown'] || {_ended('Succeeded')}",
 )
