@@ -11,6 +11,11 @@ import pytest
 import git_repository
 from git_repository import git
 from repository import Repository
+from trainwright.datatypes.environment import ChartSource, Environment, GitOps, Identity, Verify
+from trainwright.datatypes.environment import Repository as Source
+from trainwright.datatypes.finding import Location
+from trainwright.datatypes.pointer import Pointer
+from trainwright.plan import policies
 
 POOLS = "pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 64}}\n"
 WAIVER = "waivers: [{rule: TW715, reason: old image, until: 'UNTIL', job: JOB}]\n"
@@ -42,6 +47,17 @@ def _plan(repository: Repository, output: str = "text") -> str:
 def _data(repository: Repository) -> dict[str, Any]:
     data: dict[str, Any] = json.loads(_plan(repository, "json"))["plan"]
     return data
+
+
+KEY, OTHER = "4AEE18F83AFDEB23", "07E6C1A94B6D5F20"
+
+
+def _signed(source: str, verify: str) -> str:
+    return f"gitops: {{{source}: {{verify: {verify}}}}}\n"
+
+
+def _by(subject: str) -> str:
+    return f"{{issuer: '^https://accounts.example.com$', subject: '^{subject}$'}}"
 
 
 LOOSENED = {
@@ -102,6 +118,26 @@ LOOSENED = {
     ),
     "a budget": ("budget: {cost: 100}\n", "budget: {cost: 900}\n", "budget.cost: 100"),
     "no budget": ("budget: {gpuHours: 100}\n", "", "budget.gpuHours: 100"),
+    "no signature": (
+        _signed("repository", f"{{keys: ['{KEY}']}}"),
+        "",
+        f'gitops.repository.verify: {{"keys": ["{KEY}"]}} → (unset)',
+    ),
+    "one more signer": (
+        _signed("repository", f"{{keys: ['{KEY}']}}"),
+        _signed("repository", f"{{keys: ['{KEY}', '{OTHER}']}}"),
+        f'gitops.repository.verify: {{"keys": ["{KEY}"]}} → ',
+    ),
+    "only the last commit": (
+        _signed("repository", f"{{keys: ['{KEY}'], mode: strict}}"),
+        _signed("repository", f"{{keys: ['{KEY}']}}"),
+        f'gitops.repository.verify: {{"keys": ["{KEY}"], "mode": "strict"}} → ',
+    ),
+    "one more identity": (
+        _signed("chart", f"{{identities: [{_by('a')}]}}"),
+        _signed("chart", f"{{identities: [{_by('a')}, {_by('b')}]}}"),
+        'gitops.chart.verify: {"identities": ',
+    ),
 }
 
 
@@ -132,7 +168,46 @@ def test_what_tightens_one_is_said_and_is_no_alarm(
     assert "lab allows less than before: " in text
 
 
+ONE, TWO = Identity(issuer="^a$", subject="^one$"), Identity(issuer="^a$", subject="^two$")
+OTHER_SIGNERS = {
+    "a key": (Verify(keys=(KEY,)), Verify(keys=(OTHER,))),
+    "a Secret": (Verify(secret="trusted"), Verify(secret="all")),
+    "what signs": (Verify(secret="trusted"), Verify(secret="trusted", provider="notation")),
+    "an identity": (Verify(identities=(ONE,)), Verify(identities=(TWO,))),
+    "nobody": (Verify(keys=(KEY,), mode="strict"), Verify(mode="strict")),
+}
+
+
+@pytest.mark.parametrize(("was", "now"), OTHER_SIGNERS.values(), ids=OTHER_SIGNERS.keys())
+def test_other_signers_of_a_source_are_a_looser_policy(was: Verify, now: Verify) -> None:
+    def environment(gitops: GitOps) -> Environment:
+        return Environment(
+            name="lab",
+            namespace="training",
+            place=Location("environments/lab/environment.yaml"),
+            kubernetes_version="1.33",
+            targets={},
+            gitops=gitops,
+        )
+
+    for old, new, source in (
+        (
+            GitOps(repository=Source(verify=was)),
+            GitOps(repository=Source(verify=now)),
+            "repository",
+        ),
+        (GitOps(chart=ChartSource(verify=was)), GitOps(chart=ChartSource(verify=now)), "chart"),
+    ):
+        (policy,) = policies.differing(environment(old), environment(new))
+        assert policy.pointer == Pointer.of("gitops", source, "verify")
+        assert policy.loosens
+
+
 SAME = {
+    "a default of signatures": (
+        _signed("repository", f"{{keys: ['{KEY}', '{OTHER}'], mode: head}}"),
+        _signed("repository", f"{{keys: ['{OTHER}', '{KEY}']}}"),
+    ),
     "an order": (
         "images: {registries: [registry.example.com/, b.io/]}\nallow: [hostIPC, hostPID]\n",
         "images: {registries: [b.io/, registry.example.com/]}\nallow: [hostPID, hostIPC]\n",

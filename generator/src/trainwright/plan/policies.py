@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from trainwright.datatypes.data import Data
-from trainwright.datatypes.environment import Environment, Waiver
+from trainwright.datatypes.environment import Environment, GitOps, Verify, Waiver
 from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.pointer import Pointer
 
@@ -48,6 +48,7 @@ def limits(before: Environment, after: Environment) -> Iterator[Setting]:
     yield from _allowed(before, after)
     yield from _severities(before, after)
     yield from _waivers(before.waivers, after.waivers)
+    yield from _signatures(before.gitops, after.gitops)
     yield from _counted(before, after)
 
 
@@ -117,6 +118,45 @@ def _waivers(before: Iterable[Waiver], after: Sequence[Waiver]) -> Iterator[Sett
 
 def _waiver(rule: str, job: str, until: str) -> str:
     return f"{rule} for {'all jobs' if job == '*' else job} until {until}"
+
+
+def _signatures(before: GitOps, after: GitOps) -> Iterator[Setting]:
+    """Yield the sources of which the GitOps engine requires other signatures, or none any more."""
+    sources = (
+        ("repository", before.repository.verify, after.repository.verify),
+        ("chart", before.chart.verify, after.chart.verify),
+    )
+    for source, was, now in sources:
+        old, new = _required(was), _required(now)
+        if old != new:
+            loosens = was is not None and (now is None or not _as_strict(was, now))
+            yield Setting(Pointer.of("gitops", source, "verify"), old, new, loosens)
+
+
+def _required(verify: Verify | None) -> Data:
+    """Return which signatures are required, without what is the default; None for none."""
+    if verify is None:
+        return None
+    identities = [{"issuer": it.issuer, "subject": it.subject} for it in verify.identities]
+    settings: dict[str, Data] = {
+        "keys": sorted(verify.keys),
+        "mode": verify.mode.removeprefix("head"),
+        "secret": verify.secret,
+        "provider": verify.provider.removeprefix("cosign"),
+        "identities": sorted(identities, key=lambda identity: sorted(identity.items())),
+    }
+    return {key: value for key, value in settings.items() if value}
+
+
+def _as_strict(before: Verify, after: Verify) -> bool:
+    """Whether all who may sign now could sign before, and as much has to be signed."""
+    return (
+        any((after.keys, after.secret, after.identities))
+        and {*after.keys, *after.identities} <= {*before.keys, *before.identities}
+        and after.secret == before.secret
+        and (after.provider or "cosign") == (before.provider or "cosign")
+        and (after.mode == "strict" or before.mode != "strict")
+    )
 
 
 def _counted(before: Environment, after: Environment) -> Iterator[Setting]:
