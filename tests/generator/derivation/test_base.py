@@ -96,6 +96,36 @@ def test_a_shallow_clone_says_what_it_lacks(branch: Repository) -> None:
     assert "error[TW058]" in named.output
 
 
+@pytest.mark.parametrize(
+    ("option", "fetch"), [("--depth=1", ("--unshallow",)), ("--single-branch", ())]
+)
+def test_a_clone_of_one_branch_names_the_fetch_that_brings_the_base(
+    option: str, fetch: tuple[str, ...], branch: Repository
+) -> None:
+    git(branch.root, "checkout", "--quiet", "main")
+    cloned = clone(branch, option, "--branch=pull-request")
+    command = " ".join(("git fetch", *fetch))
+    for verb in (("check",), ("render", "--check")):
+        named = cloned.run(*verb).output
+        assert "note[TW058]: this clone is " in named
+        assert f"run `git remote set-branches origin '*' && {command}`" in named
+    git(cloned.root, "remote", "set-branches", "origin", "*")
+    git(cloned.root, "fetch", "--quiet", *fetch)
+    assert refused(cloned)
+
+
+def test_what_was_checked_without_a_base_is_checked_again_once_it_is_fetched(
+    branch: Repository,
+) -> None:
+    git(branch.root, "checkout", "--quiet", "main")
+    cloned = clone(branch, "--depth=1", "--no-single-branch", "--branch=pull-request")
+    assert "TW058" in cloned.run("check").output
+    git(cloned.root, "fetch", "--quiet", "--unshallow")
+    checked = cloned.run("check").output
+    assert "TW057" in checked
+    assert "TW058" not in checked
+
+
 def test_a_job_of_a_pull_request_compares_with_what_that_goes_into(
     branch: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

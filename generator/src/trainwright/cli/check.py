@@ -121,6 +121,7 @@ def _jobs(
     """Check the specs and return the printed report; without a tree, the cache is not used."""
     from trainwright.api import stale_wiring
     from trainwright.cli.memory import Printed
+    from trainwright.findings.diagnostics import UNCOMPARED
     from trainwright.helm import sdk
 
     if not arguments["helm"]:
@@ -132,4 +133,6 @@ def _jobs(
         plan = context.plan(selections, options, tree)
     text = report(context, plan, arguments["output"], selections)
     failed = at_least(plan.findings, arguments["fail_on"])
-    return Printed(text, FINDINGS if failed else OK)
+    # A fetch brings the missing base, and changes no file.
+    lasts = all(finding.rule != UNCOMPARED.id for finding in plan.findings)
+    return Printed(text, FINDINGS if failed else OK, lasts)

@@ -22,10 +22,11 @@ _LAST = "last"
 
 
 class Printed(NamedTuple):
-    """The output of a verb, and its exit code."""
+    """The output of a verb, and its exit code; `lasts` while the files of the tree are the same."""
 
     text: str
     code: int
+    lasts: bool = True
 
 
 class Memory:
@@ -57,7 +58,7 @@ class Memory:
     def print(self, make: Callable[[Tree], Printed]) -> Printed:
         """Find out what a verb prints of the files of a tree, and remember it."""
         printed = Cell(self._tree.memo, lambda: make(self._tree)).get()
-        if self._tree.whole:
+        if self._tree.whole and printed.lasts:
             self._kept.keep(_LAST, printed, self._tree.seen)
             self._kept.save()
         return printed

@@ -103,6 +103,15 @@ class Repository:
         return self.line("rev-parse", "--is-shallow-repository") == "true"
 
     @property
+    def is_of_one_branch(self) -> bool:
+        """Whether a fetch from `origin` leaves out all branches but chosen ones."""
+        try:
+            fetched = self.line("config", "--get-all", "remote.origin.fetch").splitlines()
+        except GitError:
+            return False  # there is no such remote
+        return not any("refs/heads/*" in refs for refs in fetched)
+
+    @property
     def partial(self) -> bool:
         """Whether files may have been left out when this was cloned."""
         names = self.git("config", "--null", "--list", "--name-only").split(b"\0")

@@ -123,11 +123,8 @@ def _usual(
     If there is only one branch, HEAD itself is a base.
     """
     name = next((name for name in _MAIN if name in commits), "")
-    if not name and repository.shallow:
-        raise NoBase(
-            "this clone is shallow and has no branch to compare with: set `fetch-depth: 0` in "
-            "actions/checkout, or run `git fetch --unshallow`, or name one with `--against`"
-        )
+    if not name:
+        _require_all_branches(repository)
     if not name and not repository.is_on_branch:
         raise NoBase(
             "no branch is checked out, and there is neither `main` nor `master` to compare with: "
@@ -138,6 +135,21 @@ def _usual(
             yield tips[0]
         else:
             yield tip if commits[name] == tip else _base(repository, commits[name], tip)
+
+
+def _require_all_branches(repository: Repository) -> None:
+    """Raise NoBase if a clone may lack the branch that others are merged into."""
+    shallow, single = repository.shallow, repository.is_of_one_branch
+    if not shallow and not single:
+        return
+    fetch = "git fetch --unshallow" if shallow else "git fetch"
+    fetch = f"git remote set-branches origin '*' && {fetch}" if single else fetch
+    kind = "is shallow" if shallow else "is of one branch"
+    in_action = "set `fetch-depth: 0` in actions/checkout, or " if shallow else ""
+    raise NoBase(
+        f"this clone {kind} and has no branch to compare with: {in_action}run `{fetch}`, or name "
+        "one with `--against`"
+    )
 
 
 def _base(repository: Repository, onto: str, tip: str) -> str:
