@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from trainwright.files.tree import Tree
     from trainwright.plan.model import Plan
     from trainwright.render.build import Build, BuildOptions
+    from trainwright.runs.wiring_files import WiringFiles
     from trainwright.runs.workspace import JobRun, Workspace
     from trainwright.specs.explain import Explanation
 
@@ -116,7 +117,7 @@ class Repository:
 
         Raise SelectionError if a selection matches nothing.
         """
-        options = replace(self._options(), stale=stale_wiring(self.root))
+        options = replace(self._options(), wired=wired(self.root))
         return _check(self.build(selections, options))
 
     def render(self, *selections: str, write: bool = False) -> Rendering:
@@ -236,13 +237,15 @@ class Repository:
         return self.today or datetime.now(UTC).date().isoformat()
 
 
-def stale_wiring(root: Path) -> Callable[[Workspace], tuple[str, ...]] | None:
-    """Return what names the stale files of wiring, or None where there is none beside the specs."""
+def wired(root: Path) -> Callable[[Workspace], WiringFiles]:
+    """Return what compares the files of wiring, if there are any beside the specs."""
     if not (root / WIRING).is_dir():
-        return None
-    from trainwright.gitops.wiring.writing import stale  # 50 ms, and few have wiring
+        from trainwright.runs.wiring_files import WiringFiles
 
-    return stale
+        return lambda _: WiringFiles()
+    from trainwright.gitops.wiring.writing import compared  # 50 ms, and few have wiring
+
+    return compared
 
 
 def _of_spec(path: str) -> str:

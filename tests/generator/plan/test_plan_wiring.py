@@ -259,3 +259,29 @@ def test_check_names_wiring_that_is_not_up_to_date(flux: Repository) -> None:
     assert _stale(flux) == said
     shutil.rmtree(flux.root / "wiring")
     assert _stale(flux) == []
+
+
+def test_wiring_that_cannot_be_written_is_no_silence(flux: Repository) -> None:
+    """`gitops wire` refuses the settings, and so nothing is known of what is applied."""
+    _job(flux, "fresh")
+    assert flux.run("render").exit_code == 0
+    path = flux.root / "environments/lab/environment.yaml"
+    repository = ", repository: {url: https://git.example.com/ml.git, revision: main}"
+    path.write_text(path.read_text().replace(repository, ""))
+    wire = ("gitops", "wire", "--check", "--out", "wiring")
+    for verb in (("check",), ("plan", "--against", "main"), wire, ("doctor",)):
+        done = flux.run(*verb)
+        assert done.exit_code == 1, (verb, done.output)
+        assert "in which the engine finds this environment is not set" in done.output, verb
+    assert "error[TW040]" in flux.run("check").output
+    assert "The wiring cannot be written, by environments/lab/environment.yaml:" in (
+        flux.run("render", "--check").stderr
+    )
+
+
+def test_wiring_is_compared_whatever_environments_beside_it_lack(flux: Repository) -> None:
+    _job(flux, "fresh")
+    assert flux.run("render").exit_code == 0
+    flux.environment("unwired", "gitops: {engine: argocd}\n")  # without a repository
+    assert _stale(flux) == ["the wiring is not up to date: wiring/lab/kustomizations.yaml"]
+    assert "The wiring is not up to date" in flux.run("render", "--check").stderr

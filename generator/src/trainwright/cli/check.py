@@ -119,7 +119,7 @@ def _jobs(
     kubernetes: str = "",
 ) -> Printed:
     """Check the specs and return the printed report; without a tree, the cache is not used."""
-    from trainwright.api import stale_wiring
+    from trainwright.api import wired
     from trainwright.cli.memory import Printed
     from trainwright.findings.diagnostics import UNCOMPARED
     from trainwright.helm import sdk
@@ -129,7 +129,7 @@ def _jobs(
     options = planning(arguments["helm"] or None, no_cache=tree is None)
     with context.progress("checking", arguments["output"]):
         options = replace(options, kubernetes=kubernetes, proves=True, against=arguments["against"])
-        options = replace(options, stale=stale_wiring(context.root))
+        options = replace(options, wired=wired(context.root))
         plan = context.plan(selections, options, tree)
     text = report(context, plan, arguments["output"], selections)
     failed = at_least(plan.findings, arguments["fail_on"])

@@ -125,7 +125,7 @@ def plan(  # noqa: PLR0913 - an option each
     sys.exit(FINDINGS if blocked else OK)
 
 
-def _wired(workspace: Workspace) -> WiringFiles | None:
+def _wired(workspace: Workspace) -> WiringFiles:
     from trainwright.gitops.wiring.writing import compared  # 50 ms, and few have wiring
 
     return compared(workspace)

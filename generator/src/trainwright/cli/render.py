@@ -129,9 +129,13 @@ def _say_wiring(context: Context, workspace: Workspace | None) -> None:
     from trainwright.gitops.wiring import writing
     from trainwright.runs.workspace import Workspace
 
-    if stale := writing.stale(workspace or Workspace(Folder(context.root))):
-        command = f"run `trainwright gitops wire --out {WIRING}`"
-        click.echo(f"The wiring is not up to date ({listed(stale, 3)}): {command}.", err=True)
+    files = writing.compared(workspace or Workspace(Folder(context.root)))
+    command = f"run `trainwright gitops wire --out {WIRING}`"
+    if files.refused:
+        place = files.refused[0].place
+        click.echo(f"The wiring cannot be written, by {place}: {command}.", err=True)
+    if files.stale:
+        click.echo(f"The wiring is not up to date ({listed(files.stale, 3)}): {command}.", err=True)
 
 
 def _say_drift(plan: Build, selections: tuple[str, ...]) -> int:

@@ -83,8 +83,8 @@ class PlanOptions:
     today: str  # ISO date, for the expiry of waivers
     helm: str | None = None
     crds: Path | None = None  # CRDs whose validation rules for changes are evaluated too
-    # Compares wiring/: what writes it is beside this package, not below it. None is as for errors.
-    wired: Callable[[Workspace], WiringFiles | None] = lambda _: None
+    # Compares wiring/: what writes it is beside this package, not below it.
+    wired: Callable[[Workspace], WiringFiles] = lambda _: WiringFiles()
     edits: Mapping[str, bytes] = field(default_factory=dict)  # of the working tree, not made yet
 
 
@@ -167,7 +167,10 @@ class Comparison(Owner):
     def plan(self) -> Plan:
         """Return the plan of the merge."""
         self._render()
-        findings = tuple(map(redacted, self.findings))
+        wired = self._wired()
+        refused = (it for it in wired.refused if it.subject in self._selected().names)
+        every = dict.fromkeys((*self.findings, *refused))
+        findings = tuple(map(redacted, sorted(every, key=lambda finding: finding.order)))
         underived = tuple(redacted(derivation.finding(it)) for it in self.underived)
         environments, shared = tuple(map(_shown, self.environments())), tuple(self.shared_files())
         shared = tuple(replace(file, causes=_keys_shown(file.causes)) for file in shared)
@@ -187,7 +190,7 @@ class Comparison(Owner):
             shared_files=shared,
             findings=findings,
             underived=underived,
-            wiring=self._wiring(),
+            wiring=self._wiring(wired),
             policies=self._settings(policies.limits),
             amounts=self._settings(policies.amounts),
             waived=sum(map(self._newly_waived, self._files())),
@@ -198,7 +201,12 @@ class Comparison(Owner):
             },
         )
 
-    def _wiring(self) -> WiringChange:
+    def _wired(self) -> WiringFiles:
+        """Return the files of wiring/ after the merge, if there are any and anything changes."""
+        wired = bool(self.changed) and self.after.tree.kind(WIRING) == "folder"
+        return self._options.wired(self.after) if wired else WiringFiles()
+
+    def _wiring(self, files: WiringFiles) -> WiringChange:
         """Return what the merge leaves to do with wiring/, of the selected environments."""
         if not self.changed:
             return WiringChange()
@@ -208,10 +216,8 @@ class Comparison(Owner):
             for path in sorted(self.changed)
             if path.startswith(f"{WIRING}/") and self.after.tree.kind(path) == "file"
         ]
-        wired = self.after.tree.kind(WIRING) == "folder"
-        files = self._options.wired(self.after) if wired else WiringFiles()
         manifests = [path for path in there if path.endswith(_MANIFESTS)]
-        if files is None:  # whatever differs is unproven
+        if files.refused:  # whatever differs is unproven
             files = WiringFiles(stale=tuple(manifests))
         known = {*files.stale, *files.current}
         return WiringChange(

@@ -33,6 +33,7 @@ from trainwright.runs import collisions, kustomization
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded
+from trainwright.runs.wiring_files import WiringFiles
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import own_objects
 from trainwright.specs.select import Selection, select
@@ -51,7 +52,7 @@ class BuildOptions:
     With `proves`, each rendered file that cannot be derived from those of the base is a finding,
     and is not used for rendering further; `against` names the branch that this one is merged into.
     With `check_next_runs`, the next run of every job is checked, else only runs that begin. With
-    `stale`, wiring beside the specs is a finding unless it is as it should be: what tells that is
+    `wired`, wiring beside the specs is a finding unless it is as it should be: what tells that is
     above this package. With `recover`, missing records are taken from git's history. `new_runs`
     lets runs begin in place of those whose beginning is unknown. `writes` says that the result will
     be written.
@@ -67,7 +68,7 @@ class BuildOptions:
     writes: bool = False
     proves: bool = False
     against: str = ""
-    stale: Callable[[Workspace], tuple[str, ...]] | None = None
+    wired: Callable[[Workspace], WiringFiles] = lambda _: WiringFiles()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,9 +178,10 @@ def build(
 def _wiring(
     workspace: Workspace, options: BuildOptions, names: Collection[str]
 ) -> Iterator[Finding]:
-    """Yield a finding if wiring of these environments is not as it should be."""
-    stale = options.stale(workspace) if options.stale else ()
-    if paths := [path for path in stale if is_wiring_of(path, names)]:
+    """Yield a finding if wiring of these environments is not as it should be, or cannot be."""
+    files = options.wired(workspace)
+    yield from (it for it in files.refused if it.subject in names)  # what jobs have is found anyway
+    if paths := [path for path in files.stale if is_wiring_of(path, names)]:
         message = f"the wiring is not up to date: {listed(paths)}"
         yield dx.STALE_WIRING.at(Location(paths[0]), message, subject=WIRING)
 

@@ -66,9 +66,7 @@ def load_sites(workspace: Workspace, names: tuple[str, ...] = ()) -> LoadedSites
         raise SelectionError(NO_ENVIRONMENT)
     for name in names:
         workspace.require(name)
-    chosen = [
-        name for name in jobs if name in names or (not names and _applied(environments.get(name)))
-    ]
+    chosen = [name for name in jobs if name in names] if names else applied(workspace)
     earlier = {
         name: _earlier(workspace.folder(name), place) for name, place in environments.items()
     }
@@ -109,6 +107,12 @@ def load_sites(workspace: Workspace, names: tuple[str, ...] = ()) -> LoadedSites
         findings=tuple(sorted(set(findings), key=lambda finding: finding.order)),
         lines={file: workspace.reader.lines(file) for file in sorted(files)},
     )
+
+
+def applied(workspace: Workspace) -> list[str]:
+    """Return the environments that a GitOps engine applies."""
+    environments = workspace.environments
+    return [name for name in workspace.survey.jobs if _applied(environments.get(name))]
 
 
 def _site(

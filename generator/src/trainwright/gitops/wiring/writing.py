@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.layout import WIRING, environment_path
 from trainwright.documents import yamlio
 from trainwright.files import filetree
 from trainwright.files.filetree import Changes
 from trainwright.files.tree import paths_below
 from trainwright.gitops.wiring import customizations, wiring_of
-from trainwright.gitops.wiring.survey import LoadedSites, load_sites
+from trainwright.gitops.wiring.survey import LoadedSites, applied, load_sites
 from trainwright.gitops.wiring.wiring import Site
 from trainwright.runs.wiring_files import WiringFiles
 from trainwright.runs.workspace import Workspace
@@ -104,42 +105,31 @@ def changes(folder: Path, surveyed: LoadedSites) -> Changes:
     return filetree.compare(wanted, present, keep)
 
 
-def stale(workspace: Workspace) -> tuple[str, ...]:
-    """Return the files of wiring beside specs that are not as `wire` writes them.
-
-    Environments without a folder there may be wired elsewhere; those with errors cannot be.
-    """
-    files = compared(workspace)
-    return files.stale if files else ()
-
-
-def compared(workspace: Workspace) -> WiringFiles | None:
+def compared(workspace: Workspace) -> WiringFiles:
     """Return the files of wiring beside specs, which may be those of a commit, compared with what
-    `wire` writes; None if errors keep it from writing any.
+    `wire` writes. Environments without a folder there may be wired elsewhere.
     """
     folder = workspace.tree
-    if folder.kind(WIRING) != "folder" or not workspace.survey.jobs:
+    wired = tuple(it for it in applied(workspace) if folder.kind(f"{WIRING}/{it}") == "folder")
+    if not wired:
         return WiringFiles()
-    surveyed = load_sites(workspace)
-    sites = tuple(site for site in surveyed.sites if folder.kind(_folder(site)) == "folder")
-    if surveyed.failed:
-        return None
+    surveyed = load_sites(workspace, wired)
+    refused = tuple(it for it in surveyed.findings if it.severity is Severity.ERROR)
+    unwritten = {finding.subject.partition("/")[0] for finding in refused}
+    sites = tuple(site for site in surveyed.sites if site.environment.name not in unwritten)
     if not sites:
-        return WiringFiles()
+        return WiringFiles(refused=refused)
     wanted = {
         f"{WIRING}/{name}": text for name, text in tree(replace(surveyed, sites=sites)).items()
     }
-    inside = {path for site in sites for path in paths_below(folder, _folder(site))}
+    names = [site.environment.name for site in sites]
+    inside = {path for name in names for path in paths_below(folder, f"{WIRING}/{name}")}
     once = (f"{WIRING}/{name}" for name in (customizations.CONFIG_MAP, customizations.HELM_VALUES))
     present = {path: folder.read(path) for path in {*inside, *once} if folder.kind(path) == "file"}
     current = {path for path, text in wanted.items() if present.get(path) == text.encode()}
     other = wanted.keys() - current
     gone = (p for p, raw in present.items() if p not in wanted and raw.startswith(_MARK.encode()))
-    return WiringFiles(tuple(sorted((*other, *gone))), frozenset(current))
-
-
-def _folder(site: Site) -> str:
-    return f"{WIRING}/{site.environment.name}"
+    return WiringFiles(tuple(sorted((*other, *gone))), frozenset(current), refused)
 
 
 def _ours(path: Path) -> bool:
