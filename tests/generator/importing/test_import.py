@@ -460,12 +460,12 @@ def test_a_number_of_gpus_needs_no_pool(gpus: str, repository: Repository) -> No
         (
             ("--command", "torchrun --nproc_per_node=8 train.py", "--env", "dev"),
             1,
-            "torchrun starts training in no image: write `docker run --gpus all IMAGE` in front",
+            "Shell/train has no image",
         ),
         (
             ("--command", "python train.py", "--env", "dev"),
             1,
-            "write `docker run --gpus all IMAGE`",
+            "Name it with --image",
         ),
         (("--command", "rm -rf /", "--env", "dev", "--name", "a"), 1, "rm is not a command that"),
         (("--command", "docker run 'a", "--env", "dev"), 1, "no closing quotation"),
@@ -796,3 +796,64 @@ def test_commands_of_a_script_begin_anywhere_and_end_with_their_quotes(
     assert spec["env"] == {"A": "1\n2"}
     assert "run.sh:3:1: docker build is not a command that starts training" in done.stderr
     assert "run.sh:10:1: docker push is not a command that starts training" in done.stderr
+
+
+def test_a_training_that_no_container_starts_is_read_with_its_image(repository: Repository) -> None:
+    done = repository.run(
+        *("import", "--env", "dev", "--dry-run", "--image", "registry.example.com/ml:1"),
+        *("--command", "torchrun --nproc-per-node 8 train.py --lr 1e-3"),
+    )
+    assert done.exit_code == 0, done.output
+    spec = yaml.safe_load(done.stdout)
+    assert spec["name"] == "train"
+    assert spec["launcher"] == "torchrun"
+    assert spec["entrypoint"] == {"script": "train.py"}
+    assert spec["flags"] == {"lr": "1e-3"}
+    assert spec["procsPerNode"] == 8
+    assert spec["resources"] == {"extended": {"nvidia.com/gpu": 8}}
+    assert "8 are requested, one for each process" in done.stderr
+    assert "Slurm" not in done.stderr
+    assert "sbatch" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "gpus"),
+    [
+        ("python -u -m pkg.train --lr 1", "train", 0),
+        ("LR=1 torchrun fit.py", "fit", 0),
+        ("accelerate launch --num_processes 4 fit.py", "fit", 4),
+        ("deepspeed --num_gpus 4 fit.py --deepspeed ds.json", "fit", 4),
+    ],
+)
+def test_the_gpus_of_a_training_without_a_container_are_named_or_missed(
+    command: str, name: str, gpus: int, repository: Repository
+) -> None:
+    done = repository.run(
+        *("import", "--env", "dev", "--dry-run", "--image", "registry.example.com/ml:1"),
+        *("--command", command),
+    )
+    assert done.exit_code == 0, done.output
+    spec = yaml.safe_load(done.stdout)
+    assert spec["name"] == name
+    assert (spec.get("resources") or {}).get("extended", {}).get("nvidia.com/gpu", 0) == gpus
+    said = f"{gpus} are requested" if gpus else "none are requested: write resources.gpu"
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("file", ["fit.sh", "fit"])
+def test_a_shell_script_around_a_training_is_read_as_a_shell_would(
+    file: str, repository: Repository, tmp_path: Path
+) -> None:
+    script = tmp_path / file
+    script.write_text(
+        "#!/bin/bash\nset -e\nexport NCCL_DEBUG=INFO\ncd /work\nN=4\n"
+        "torchrun --nproc-per-node $N train.py --lr 1e-3\n"
+    )
+    arguments = ("--env", "dev", "--dry-run", "--image", "registry.example.com/ml:1")
+    done = repository.run("import", *arguments, str(script))
+    assert done.exit_code == 0, done.output
+    spec = yaml.safe_load(done.stdout)
+    assert spec["name"] == ("fit" if script.suffix else "train")
+    assert spec["procsPerNode"] == 4
+    assert spec["env"] == {"NCCL_DEBUG": "INFO"}
+    assert spec["workingDir"] == "/work"

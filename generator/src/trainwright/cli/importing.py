@@ -102,9 +102,10 @@ def import_(  # noqa: PLR0913 - an option each
 
     Reads PyTorchJob, TrainJob (with its runtime), TrainingJob, JobSet, Job and RayJob manifests,
     what is in an AppWrapper, HyperPodPyTorchJob, Jobs of Volcano's pytorch plugin, compose files,
-    scripts of `docker run …` and `elasticdl train …`, and batch scripts of Slurm; "-" is standard
-    input. Each becomes the shortest spec that renders to the same run; whatever the spec does not
-    carry is listed with its position and what that means: cosmetic, behaviour, cannot run.
+    scripts of `docker run …` and `elasticdl train …`, batch scripts of Slurm, and what a shell
+    starts (`torchrun …`, with `--image`); "-" is standard input. Each becomes the shortest spec
+    that renders to the same run; whatever the spec does not carry is listed with its position and
+    what that means: cosmetic, behaviour, cannot run.
 
     An object that was read from a cluster, by its status or uid, is refused: its spec would begin
     another run of the same training.

@@ -6,10 +6,11 @@ line here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import dropwhile, islice
 from pathlib import Path
 
 from trainwright.datatypes.finding import Finding, Location
@@ -66,13 +67,18 @@ class ImportInput:
         self._refused: set[int] = set()  # by the identity of their bodies
 
     def commands(self, file: str, text: str) -> None:
-        """Take the command lines of a text."""
+        """Take the command lines of a text, or the one training that it starts in no image."""
         with self._noted():
-            for line in lines(file, text):
+            given = tuple(lines(file, text))
+            if not any(_reader(line.words) for line in given) and any(map(_trains, given)):
+                self.sources.append(slurm.read(file, text, self._values))
+                return
+            for line in given:
                 reader = _reader(line.words)
                 with self._noted():
                     if reader is None:
-                        raise ImportingError(f"{line.place}: {_not_read(line)}")
+                        why = "is not a command that starts training"
+                        raise ImportingError(f"{line.place}: {_called(line)} {why}")
                     self.sources.append(reader.read(line))
 
     @contextmanager
@@ -93,7 +99,7 @@ class ImportInput:
         gathered = gather(tuple(_with_scripts(paths)), named_templates=True)
         self.beside += map(_not_rendered, gathered.wholes)
         for source in gathered.manifests:
-            text = source.raw.decode(errors="replace")
+            text = source.raw.decode(errors="replace").removeprefix("\ufeff")
             if slurm.is_script(source.raw):
                 with self._noted():
                     self.sources.append(slurm.read(source.file, text, self._values))
@@ -206,14 +212,13 @@ def _reader(words: tuple[str, ...]) -> CommandReader | None:
     return next((c for c in COMMANDS if words[: len(c.begins)] == c.begins), None)
 
 
-def _not_read(line: Line) -> str:
-    """Return why a command line is not read, and how one of a training is, which lacks an image."""
-    if launches(line.words) or is_python(line.words[0].rpartition("/")[2]):
-        return (
-            f"{_called(line)} starts training in no image: write `docker run --gpus all IMAGE` in "
-            "front of it, with the image that has the program"
-        )
-    return f"{_called(line)} is not a command that starts training"
+def _trains(line: Line) -> bool:
+    """Whether a command line, behind variables that it sets, starts training in no image."""
+    words = tuple(dropwhile(_ASSIGNED.match, line.words))
+    return bool(words) and (launches(words) or is_python(words[0].rpartition("/")[2]))
+
+
+_ASSIGNED = re.compile(r"\w+=")
 
 
 def _called(line: Line) -> str:
@@ -224,11 +229,11 @@ def _called(line: Line) -> str:
 
 def _holds_commands(file: str, text: str) -> bool:
     """Whether a text's first command starts training, or any command of a shell script does."""
-    text = text.lstrip("\ufeff")
     commands = lines("", text.partition("\n---")[0])
     is_script = text.startswith("#!") or file.endswith(".sh")
+    first = commands if is_script else islice(commands, 1)
     try:
-        return any(_reader(line.words) for line in (commands if is_script else islice(commands, 1)))
+        return any(_reader(line.words) or _trains(line) for line in first)
     except ImportingError:
         return False
 

@@ -100,7 +100,7 @@ def _unfilled(source: Source) -> Iterator[_Unfilled]:
             if not isinstance(value, str) or _is_read_by_shell(part.body, pointer, value):
                 continue
             for match in PLACEHOLDER.finditer(value):
-                if source.kind == "Slurm" and of_shell(match[0]):
+                if source.is_made and of_shell(match[0]):
                     continue  # a variable of the script, which is named with all others
                 field = part.called(pointer)
                 yield _Unfilled(match[0], _name(match), field, is_variable(pointer))

@@ -1,4 +1,5 @@
-"""Slurm batch scripts: the one step that trains, as an Indexed Job with one pod per node.
+"""Scripts of Slurm or of a shell alone: the one step that trains, as an Indexed Job with one pod
+per node.
 
 `#SBATCH` lines give the amounts, `srun` and torchrun the command, pyxis the image and its mounts.
 https://github.com/NVIDIA/pyxis
@@ -22,6 +23,7 @@ from trainwright.importing.slurm.step import (
     finds_others,
     is_launcher,
     pod_command,
+    program_name,
     step_of,
     training_step,
 )
@@ -62,6 +64,7 @@ def read(file: str, text: str, values: Mapping[str, str] | None = None) -> Sourc
 
     steps = [step_of(c, place(c), variables, output) for c in commands if c.words]
     step = training_step(steps, top, file)
+    step = replace(step, in_slurm=step.is_of_srun or is_script(text.encode()))
     if not step.words:
         raise ImportingError(f"{place(step.command)}: srun starts nothing")
     given = {**of_script, **step.given}
@@ -72,6 +75,7 @@ def read(file: str, text: str, values: Mapping[str, str] | None = None) -> Sourc
         top,
         starts_others=is_launcher(step.words) or finds_others(step.words),
     )
+    name = name if step.in_slurm or PurePosixPath(file).suffix else program_name(step.words)
     return _source(file, name, replace(step, given=given), commands, amounts)
 
 
@@ -96,18 +100,19 @@ def _source(
     place = Location(file, step.command.line, step.command.column)
     given = step.given
     command = pod_command(step.words, amounts)
-    amounts, assumed = left.gpus_of_launcher(command, amounts, given, place)
+    amounts, assumed = left.gpus_of_launcher(command, amounts, step, place)
     step = replace(step, environment={**exported(given), **step.environment})
     folder = manifest.folder(given, commands, step)
     bodies = (manifest.job(given, amounts, command, step, folder), manifest.service())
-    parts = (SourceObject(body=b, place=lambda _: place, called=manifest.called) for b in bodies)
+    called = manifest.called(in_slurm=step.in_slurm)
+    parts = (SourceObject(body=b, place=lambda _: place, called=called) for b in bodies)
     unknown = (
         *command,
         *manifest.environment(step).values(),
         *str(given.get("--container-mounts", "")).split(","),
     )
     return Source(
-        kind="Slurm",
+        kind="Slurm" if step.in_slurm else "Shell",
         name=name,
         target=manifest.TARGET,
         parts=tuple(parts),
@@ -123,7 +128,7 @@ def _source(
             *assumed,
             *left.launched_otherwise(step, amounts, place),
             *left.not_for_pods(step.words, amounts, place),
-            *left.started_elsewhere(given, step, place),
+            *left.started_elsewhere(step, place),
         ),
         services=(STEP,),
         is_made=True,

@@ -169,42 +169,51 @@ def launched_otherwise(step: Step, amounts: NodeAmounts, place: Location) -> Ite
         yield NotImported("--nodes", place, str(step.given["--nodes"]), why)
 
 
+_UNNAMED = "no option has the GPUs of a node"
 _MOST_PROCESSES = 16  # of a node, that have a GPU each
 
 
 def gpus_of_launcher(
-    command: Sequence[str], amounts: NodeAmounts, given: Mapping[str, Data], place: Location
+    command: Sequence[str], amounts: NodeAmounts, step: Step, place: Location
 ) -> tuple[NodeAmounts, tuple[NotImported, ...]]:
     """Return the amounts with GPUs by the processes of a node, if no option has any GPUs.
 
-    That is so with `--exclusive`. The assumption is returned as well.
+    That is so with `--exclusive`, and without Slurm. The assumption is returned as well.
     """
+    given = step.given
     names = [PurePosixPath(word).name for word in command]
     at = next((i for i, name in enumerate(names) if name in LAUNCHERS), 0)
     launch = launched.parse(tuple(command[at:]))
-    processes = launch.options.get("nproc-per-node", "")
+    processes = launch.options.get("nproc-per-node") or launch.options.get("num-gpus", "")
     if launch.launcher == "accelerate" and launch.options.get("num-processes", "").isdecimal():
         processes = str(int(launch.options["num-processes"]) // amounts.nodes)
     number = int(processes) if processes.isdecimal() else 0
     on_cpu = "gloo" in " ".join(command) or "cpu" in str(given.get("--partition", ""))
     fewest = 1 if "--exclusive" in given else 2
-    if amounts.gpus or on_cpu or not fewest <= number <= _MOST_PROCESSES:
+    if amounts.gpus or on_cpu:
         return amounts, ()
-    why = f"no option has the GPUs of a node: {number} are requested, one for each process"
-    return replace(amounts, gpus=number), (NotImported("--gres", place, "", why),)
+    assumed = NotImported(
+        "--gres" if step.in_slurm else PurePosixPath(step.words[0]).name,
+        place,
+        "",
+        f"{_UNNAMED}: {number} are requested, one for each process",
+    )
+    if fewest <= number <= _MOST_PROCESSES:
+        return replace(amounts, gpus=number), (assumed,)
+    none = replace(assumed, why=f"{_UNNAMED}, and none are requested: write resources.gpu")
+    return amounts, () if step.in_slurm else (none,)
 
 
-def started_elsewhere(
-    given: Mapping[str, Data], step: Step, place: Location
-) -> Iterator[NotImported]:
-    """Yield a program in the folder that sbatch is called in, to which its path is relative."""
+def started_elsewhere(step: Step, place: Location) -> Iterator[NotImported]:
+    """Yield a program in the folder that the script is called in, to which its path is relative."""
+    given = step.given
     has_folder = given.get("--container-image") or given.get("--container-workdir")
     relative = [word for word in step.words if _RELATIVE.fullmatch(word)]
+    starter = "Slurm has it below the folder that sbatch is called"
+    if not step.in_slurm:
+        starter = "a shell has it below the folder that it is"
     if relative and not has_folder:
-        why = (
-            "Slurm has it below the folder that sbatch is called in, the run below the image's: "
-            "workingDir names another"
-        )
+        why = f"{starter} in, the run below the image's: workingDir names another"
         yield NotImported(relative[0], place, "", why, Loss.COSMETIC)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from trainwright.datatypes.data import Data
 from trainwright.documents.validation.other_forms import clock
@@ -150,19 +150,32 @@ def is_mount(text: str) -> bool:
     return text.startswith("/") and "$" not in text and "`" not in text
 
 
-def called(pointer: str) -> str:
-    """Return the Slurm option that people wrote for a field of the manifest, else the pointer."""
-    names = {
-        "/spec/activeDeadlineSeconds": "--time",
-        "/spec/backoffLimit": "--requeue",
-        "/spec/completions": "--nodes",
-        "/spec/parallelism": "--nodes",
-        "/spec/template/spec/volumes": "--container-mounts",
-        "/spec/template/spec/containers/0/volumeMounts": "--container-mounts",
-        "/spec/template/spec/containers/0/image": "--container-image",
-        "/spec/template/spec/containers/0/command": "srun",
-        "/spec/template/spec/containers/0/env": "export",
-        "/spec/template/spec/containers/0/workingDir": "--chdir",
-        "/spec/template/spec/containers/0/resources": "--gres, --mem, --cpus-per-task",
-    }
-    return next((name for prefix, name in names.items() if pointer.startswith(prefix)), pointer)
+_CONTAINER = "/spec/template/spec/containers/0"
+_OF_SHELL = {
+    f"{_CONTAINER}/command": "command",
+    f"{_CONTAINER}/env": "export",
+    f"{_CONTAINER}/workingDir": "cd",
+}
+_OF_SLURM = {
+    "/spec/activeDeadlineSeconds": "--time",
+    "/spec/backoffLimit": "--requeue",
+    "/spec/completions": "--nodes",
+    "/spec/parallelism": "--nodes",
+    "/spec/template/spec/volumes": "--container-mounts",
+    f"{_CONTAINER}/volumeMounts": "--container-mounts",
+    f"{_CONTAINER}/image": "--container-image",
+    f"{_CONTAINER}/command": "srun",
+    f"{_CONTAINER}/env": "export",
+    f"{_CONTAINER}/workingDir": "--chdir",
+    f"{_CONTAINER}/resources": "--gres, --mem, --cpus-per-task",
+}
+
+
+def called(*, in_slurm: bool) -> Callable[[str], str]:
+    """Return a function that maps a field of the manifest to what people wrote for it, else to
+    itself.
+    """
+    names = _OF_SLURM if in_slurm else _OF_SHELL
+    return lambda pointer: next(
+        (name for prefix, name in names.items() if pointer.startswith(prefix)), pointer
+    )

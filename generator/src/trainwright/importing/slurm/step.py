@@ -39,7 +39,8 @@ class Step:
 
     `given` are the options of srun, pyxis and Apptainer in front of it, `inside` the other commands
     of the shell that srun starts, `runner` an environment manager such as `uv run`, `unknown`
-    variables in place of options whose values are not known.
+    variables in place of options whose values are not known. `in_slurm` is whether Slurm runs it,
+    or a shell alone.
     """
 
     command: ShellCommand
@@ -50,6 +51,7 @@ class Step:
     inside: tuple[ShellCommand, ...] = ()
     runner: str = ""
     unknown: tuple[str, ...] = ()
+    in_slurm: bool = True
 
     @property
     def is_of_srun(self) -> bool:
@@ -226,6 +228,13 @@ def _in_shell(step: Step, variables: Mapping[str, str], output: SlurmOutput) -> 
         environment={**step.environment, **training.command.environment},
         inside=tuple(command for command in inside if command is not training.command),
     )
+
+
+def program_name(words: Sequence[str]) -> str:
+    """Return what people call a program: its file, or its module, without what is around it."""
+    module = words[words.index("-m") + 1 :] if "-m" in words else ()
+    files = (PurePosixPath(word).stem for word in words if word.endswith(".py"))
+    return next(files, next((it.rpartition(".")[2] for it in module), PurePosixPath(words[0]).name))
 
 
 def pod_command(words: tuple[str, ...], amounts: NodeAmounts) -> list[str]:
