@@ -716,6 +716,13 @@ def test_ranks_of_each_launcher() -> None:
     # The operator counts processes, and python starts one: they would wait for ever.
     assert _predicted(PYTORCHJOB) == [(0, 0, 6), (0, 1, 6), (0, 2, 6)]
     assert _predicted(JOB) == [(0, 0, 4), (1, 1, 4), (0, 2, 4), (1, 3, 4)]
+    # torchrun starts one process unless it is told another number, whatever the node has.
+    gpus = "image: train\n          resources: {limits: {nvidia.com/gpu: 2}}\n"
+    many = JOB.replace("image: train\n", gpus)
+    told = "--nproc-per-node=2,"
+    assert _predicted(many.replace(told, "")) == [(0, 0, 2), (0, 1, 2)]
+    for number in ("gpu", "auto"):
+        assert _predicted(many.replace(told, f"--nproc-per-node={number},")) == _predicted(JOB)
     # torchrun that is not told of other nodes trains alone on each of them.
     assert _predicted(JOB.replace(" --nnodes=2,", "")) == [(0, 0, 2), (1, 1, 2)] * 2
     assert _predicted(TRAINJOB, RUNTIME)[-1] == (2, 5, 6)

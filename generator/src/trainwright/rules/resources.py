@@ -13,7 +13,7 @@ from trainwright.datatypes.listing import plural
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.objects.pods.launching import options
+from trainwright.objects.pods.launching import options, starts_one_process
 from trainwright.objects.pods.storage import variables
 from trainwright.objects.pods.template import SHARED_MEMORY, Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
@@ -231,7 +231,10 @@ def _processes(template: PodTemplate) -> tuple[int | None, str]:
     if template.processes_at:
         return count(template.processes), template.processes_at
     main = template.main
-    return (count(options(main).get("nproc-per-node")), main.pointer) if main else (None, "")
+    if main is None:
+        return None, ""
+    told = options(main).get("nproc-per-node") or template.processes
+    return (1 if not told and starts_one_process(main) else count(told)), main.pointer
 
 
 @warning("TW704", spec=Pointer("/procsPerNode"), per_pod=True)
@@ -244,7 +247,8 @@ def processes_per_gpu_mismatch(subject: Subject) -> Iterator[Hit]:
         if processes is not None and gpus != processes:
             shared = f"{processes - gpus} ranks would share a GPU with another"
             note = shared if processes > gpus else f"{gpus - processes} GPUs would stay idle"
-            message = f"{processes} processes per node, but {plural(gpus, 'GPU')}"
+            started = plural(processes, "process", "processes")
+            message = f"{started} per node, but {plural(gpus, 'GPU')}"
             yield Hit(pointer, message, note=note, also=(Pointer("/resources/gpu"),))
 
 

@@ -16,6 +16,8 @@ def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
     spec = manifest.spec
     limit = dig(spec, "runPolicy", "backoffLimit")
     processes = spec.get("nprocPerNode")
+    # The default is the operator's, unless the deprecated field of elastic jobs is there.
+    default = mapping(spec.get("elasticPolicy")).get("nProcPerNode", "auto")
     for role, replica in mapping(spec.get("pytorchReplicaSpecs")).items():
         if isinstance(replica, dict):
             yield PodTemplate(
@@ -24,7 +26,7 @@ def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
                 str(role),
                 amount(replica.get("replicas")),
                 retried=limit != 0 and replica.get("restartPolicy") != "Never",
-                processes="" if processes is None else str(processes),
+                processes=str(default if processes is None else processes),
                 processes_at="" if processes is None else "/spec/nprocPerNode",
             )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 
+from trainwright.objects.pods import command
 from trainwright.objects.pods.template import Container, PodTemplate, once
 
 # Launchers that start several processes a pod and read PET_*.
@@ -227,6 +228,26 @@ def training_commands(container: Container) -> tuple[tuple[str, ...], ...]:
     scripts = [word for word in container.started if " " in word or "\n" in word]
     lines = [command for script in scripts for command in _commands(script)]
     return tuple(tuple(line) for line in (lines or [list(container.started)]) if _starts(line))
+
+
+_PROCESSES = "PET_NPROC_PER_NODE"
+
+
+def starts_one_process(container: Container) -> bool:
+    """Whether a container starts torchrun, and nothing tells that how many processes to start."""
+    if container.env_from or any(_PROCESSES in text for text in container.started):
+        return False
+    if _PROCESSES in container.variables:
+        return False
+    return any(map(_is_plain_torchrun, training_commands(container)))
+
+
+def _is_plain_torchrun(words: tuple[str, ...]) -> bool:
+    read = command.parse(words)
+    if read.launcher != "torchrun" or read.program is None:
+        return False
+    unknown = any("$" in word for word in words[: read.program + 1])
+    return "nproc-per-node" not in read.options and not unknown
 
 
 def training_is_followed(script: str) -> bool:

@@ -106,7 +106,9 @@ def _group_of_torchrun(pod: Pod, command: Command, pods: int) -> _Group:
 
     # torchrun on its own knows one node only; our entrypoint counts ranks over all pods.
     nodes = setting("nnodes") or (env.get("TRAINWRIGHT_NNODES") or str(pods) if own else "1")
-    procs = _number(setting("nproc-per-node")) or _accelerators(pod) or 1
+    written = setting("nproc-per-node")
+    # Without the option torchrun starts one process, whatever the node has.
+    procs = _number(written) or (_accelerators(pod) if written or own else 0) or 1
     node_rank: int | None = None
     count = _number(nodes) or pods  # "1:4" is a range: all nodes that are there take part
     if nodes.isdigit() and setting("rdzv-backend") in _STATIC:
