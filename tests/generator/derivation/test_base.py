@@ -256,3 +256,31 @@ def test_recorded_runs_of_more_environments_ask_git_no_more(
         assert made.run("render", "--check").exit_code == 0
         times.append(len(asked))
     assert len(set(times)) == 1, times
+
+
+def test_a_committed_edit_that_is_not_rendered_is_noted(tmp_path: Path) -> None:
+    made = Repository(init(tmp_path / "clone"))
+    made.environment("prod")
+    path = made.job("prod/llm")
+    made.job("prod/other")
+    note, told = "TW082", "committed edits of llm are not rendered"
+    commit(made.root, "Specs alone, which are rendered elsewhere")
+    assert note not in made.run("check").output
+    assert made.run("render").exit_code == 0
+    commit(made.root, "Begin")
+    path.write_text(path.read_text().replace("nodes: 2", "nodes: 3"))
+    assert note not in made.run("check").output  # it is rendered next
+    commit(made.root, "Three")
+    forgotten = made.run("check")
+    assert forgotten.exit_code == 0
+    assert f"note[{note}]: {told}" in forgotten.output
+    assert "environments/prod/jobs/llm.yaml:1:1" in forgotten.output
+    assert "Run `trainwright render` and commit the result." in forgotten.output
+    assert note not in made.run("check", "prod/other").output
+    assert made.run("check").output == forgotten.output  # as it is remembered
+    assert made.run("render").exit_code == 0
+    assert note not in made.run("check").output
+    commit(made.root, "Rendered")
+    path.unlink()
+    commit(made.root, "The spec is gone, and its run is not")
+    assert told in made.run("check").output

@@ -98,6 +98,7 @@ PATCH_OVERRULES = _of("TW071")
 
 ENGINE_FILE = _of("TW080")
 HIDDEN_FROM_REVIEW = _of("TW081")
+UNRENDERED = _of("TW082")
 
 DIAGNOSTICS: dict[str, Diagnostic] = {
     found.id: found for found in tuple(globals().values()) if isinstance(found, Diagnostic)

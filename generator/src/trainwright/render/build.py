@@ -16,6 +16,7 @@ from trainwright.datatypes.layout import (
     ENVIRONMENTS,
     WIRING,
     JobFile,
+    environment_path,
     is_wiring_of,
     rendered_folder,
 )
@@ -156,6 +157,7 @@ def build(
         *uncompared,
         *proved,
         *(finding for each in environments for finding in each.findings),
+        *(() if options.recover else _unrendered(workspace, environments, derivation)),
         *_shared(workspace, environments),
         *_wiring(workspace, options, {each.name for each in environments}),
     )
@@ -184,6 +186,38 @@ def _wiring(
     if paths := [path for path in files.stale if is_wiring_of(path, names)]:
         message = f"the wiring is not up to date: {listed(paths)}"
         yield dx.STALE_WIRING.at(Location(paths[0]), message, subject=WIRING)
+
+
+def _unrendered(
+    workspace: Workspace,
+    environments: tuple[EnvironmentBuild, ...],
+    derivation: derive.Derivation | None,
+) -> Iterator[Finding]:
+    """Yield a finding for each environment with committed edits of specs that are not rendered."""
+    if derivation is None:
+        return
+    for each in environments:
+        changes = each.changes if workspace.folder(each.name).is_there else None
+        paths = (*changes.written, *changes.removed) if changes else ()
+        folders = {path.partition("/")[0] for path in paths if "/" in path}
+        forged = {finding.subject for finding in each.underived}
+        files = [JobFile(each.name, name) for name in sorted(folders - {own_objects.COPIES})]
+        behind = [
+            file
+            for file in files
+            if str(file) not in forged and derivation.is_committed(_read_by(workspace, file))
+        ]
+        if behind:
+            there = [file.path for file in behind if workspace.has(file)]
+            place = Location(next(iter(there), environment_path(each.name)))
+            message = (
+                f"committed edits of {listed([file.name for file in behind])} are not rendered"
+            )
+            yield dx.UNRENDERED.at(place, message, subject=each.name)
+
+
+def _read_by(workspace: Workspace, file: JobFile) -> Iterable[str]:
+    return workspace.job(file).loaded.files if workspace.has(file) else (file.path,)
 
 
 def _shared(workspace: Workspace, environments: tuple[EnvironmentBuild, ...]) -> Iterator[Finding]:

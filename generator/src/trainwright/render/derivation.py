@@ -224,6 +224,10 @@ class Derivation(Owner):
         """Whether a file that people write differs from the base."""
         return not all(map(may_decide, self.changed))
 
+    def is_committed(self, paths: Iterable[str]) -> bool:
+        """Whether all of these files are as in the last commit, or missing in both."""
+        return not any(_contains(self._uncommitted, path) for path in paths)
+
     @cached_property
     def _uncommitted(self) -> Sequence[str]:
         """The files on disk that differ from HEAD, sorted; in the others, git may have converted
