@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -299,6 +300,38 @@ def test_a_plan_names_each_object_and_its_line(repository: Repository) -> None:
     assert "ResourceQuota/team is changed" in _ok(
         repository, "plan", "--against", "main", "-o", "html"
     )
+
+
+def test_a_plan_shows_how_an_object_changes(repository: Repository) -> None:
+    repository.write("dev/objects/quota.yaml", QUOTA)
+    repository.write("dev/objects/gone.yaml", HEAD.replace("settings", "gone"))
+    _ok(repository, "render", "--no-cache")
+    git_repository.commit(repository.root, "Before")
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+    repository.write("dev/objects/quota.yaml", QUOTA.replace('"8"', '"16"'))
+    repository.write("dev/objects/new.yaml", f"{HEAD}data: {{api_token: hunter2hunter2}}\n")
+    path = repository.root / "environments/dev/objects/new.yaml"
+    path.write_text(path.read_text().replace("settings", "new"))
+    (repository.root / "environments/dev/objects/gone.yaml").unlink()
+    plan = ("plan", "--against", "main")
+    assert '"16"' not in _ok(repository, *plan)
+    text = _ok(repository, *plan, "--files")
+    assert "--- a/environments/dev/objects/quota.yaml\n+++ b/environments/dev/objects/quota" in text
+    comment, page = (_ok(repository, *plan, "-o", output) for output in ("markdown", "html"))
+    assert "<summary>dev: ResourceQuota/team is changed</summary>" in comment
+    assert "<summary>dev: ConfigMap/new is added</summary>" in comment
+    assert "<summary>dev: ConfigMap/gone is removed</summary>" in comment
+    for shown in (text, comment, unescape(page).replace("<br>", "\n")):
+        old, new = (
+            next(
+                i
+                for i, line in enumerate(shown.splitlines())
+                if line[:1] == mark and number in line
+            )
+            for mark, number in (("-", '"8"'), ("+", '"16"'))
+        )
+        assert new == old + 1
+        assert "hunter2" not in shown
 
 
 def test_a_plan_is_blocked_by_a_wrong_object(repository: Repository) -> None:

@@ -21,6 +21,7 @@ from trainwright.reports.page import AuthoredLines, document, finding_data, plac
 from trainwright.reports.report import by_weight
 from trainwright.reports.style import Style
 
+_DIFF_LINES = 500  # of an additional object
 # All diffs of a page together, in characters: compressed they are a tenth of it.
 _DIFFS = 4_000_000
 _DANGER = frozenset(
@@ -95,6 +96,7 @@ def _object(change: ObjectChange) -> Data:
         "label": words.changed_object(change),
         "environment": change.environment,
         "place": str(change.place),
+        "lines": words.object_diff(change)[:_DIFF_LINES],
     }
 
 

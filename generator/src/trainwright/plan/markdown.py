@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.listing import first, listed, plural
 from trainwright.plan import headline, words
 from trainwright.plan import table as tables
 from trainwright.plan.alike import Alike, alike
-from trainwright.plan.model import Action, Cause, JobChange, Plan
+from trainwright.plan.model import Action, Cause, JobChange, ObjectChange, Plan
 from trainwright.reports.comment import (
     ICONS,
     LIMIT,
@@ -99,9 +100,10 @@ def render(plan: Plan, style: Style) -> str:
     kept, used = fitting([_kept(plan)], room)
     room -= used
     # Diffs are formatted one by one, since only the first of thousands fit.
+    objects = [change for change in plan.objects if change.before or change.after]
+    diffs = chain((_details(it, style) for it in groups), map(_object_details, objects))
     folded: list[str] = []
-    for group in groups:
-        part = _details(group, style)
+    for part in diffs:
         if len(part) > room:
             break
         folded.append(part)
@@ -110,7 +112,7 @@ def render(plan: Plan, style: Style) -> str:
         (len(groups) - rows, "row", "rows of the table"),
         (sum(hidden.values()), "finding", f"findings ({_rules(hidden)})"),
         (len(facts) - len(shown), "paragraph", "paragraphs on shared files"),
-        (len(groups) - len(folded), "diff", "diffs"),
+        (len(groups) + len(objects) - len(folded), "diff", "diffs"),
     )
     return "".join((head, table, cut, findings_text, *shown, *kept, *folded, left, foot))
 
@@ -326,6 +328,11 @@ def _details(group: Alike, style: Style) -> str:
     same += some(commands, _KEPT + _TEXT, "commands", "- {}\n")
     causes = "".join(f"- {line}\n" for line in _causes(change.causes, _MORE_CAUSES, style))
     return details(summary, f"{same}{causes}\n{fenced(words.diff(change))}")
+
+
+def _object_details(change: ObjectChange) -> str:
+    summary = f"{html(change.environment)}: {html(change.object)} is {change.action}"
+    return details(summary, fenced(words.object_diff(change)))
 
 
 def _foot(plan: Plan, style: Style) -> str:

@@ -169,6 +169,8 @@ class ObjectChange:
     place: Location
     grants: str = ""  # "binds Role/a to ServiceAccount/b", after the merge or else before it
     granted: str = ""  # the same before a merge that changes it
+    before: str = ""  # as YAML; empty if it was not there
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

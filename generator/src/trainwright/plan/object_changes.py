@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from trainwright.datatypes.finding import Finding
+from trainwright.documents import yamlio
 from trainwright.findings.credentials import redact
 from trainwright.objects.grants import grants
 from trainwright.plan.model import ObjectChange
@@ -21,11 +22,12 @@ def changes(before: Revision, after: Revision, environment: str) -> Iterator[Obj
     for identity in sorted({*old, *new}):
         was, now = old.get(identity), new.get(identity)
         if now is None and was is not None:
-            yield _change(environment, was, "removed")
+            yield replace(_change(environment, was, "removed"), before=_text(was))
         elif was is None and now is not None:
-            yield _change(environment, now, "added")
+            yield replace(_change(environment, now, "added"), after=_text(now))
         elif was and now and was.manifest.body != now.manifest.body:
             change, granted = _change(environment, now, "changed"), redact(grants(was.manifest))
+            change = replace(change, before=_text(was), after=_text(now))
             yield replace(change, granted=granted) if granted != change.grants else change
 
 
@@ -34,6 +36,10 @@ def _change(
 ) -> ObjectChange:
     title, given = redact(one.manifest.title), redact(grants(one.manifest))
     return ObjectChange(environment, title, action, one.place, given)
+
+
+def _text(one: OwnObject) -> str:
+    return yamlio.dump(dict(one.manifest.body))
 
 
 def findings(after: Revision, environment: str) -> tuple[Finding, ...]:

@@ -74,6 +74,8 @@ def _first(plan: Plan) -> Iterator[str]:
 def _files(plan: Plan, style: Style) -> Iterator[str]:
     for change in plan.changes:
         yield from map(style.differing, words.diff(change))
+    for changed in review.objects:
+        yield from map(style.differing, words.object_diff(changed))
 
 
 def _objects(plan: Plan) -> Iterator[str]:

@@ -45,6 +45,19 @@ def changed_object(change: ObjectChange) -> str:
     return f"{change.object} is {change.action}{given}{before}"
 
 
+def object_diff(change: ObjectChange) -> list[str]:
+    """Return a unified diff of an additional object, credentials hidden."""
+    path = change.place.file
+    return list(
+        unified_diff(
+            change.before.splitlines(),
+            change.after.splitlines(),
+            old=f"a/{path}" if change.before else "/dev/null",
+            new=f"b/{path}" if change.after else "/dev/null",
+        )
+    )
+
+
 def reach(shared: SharedFileImpact) -> str:
     """Return what a shared file does to jobs that read it, as in "outdates 12 runs, 0 start"."""
     jobs = plural(len(shared.jobs), "job")
