@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -321,3 +322,32 @@ def test_gpus_outside_of_pools_are_counted(tmp_path: Path) -> None:
     nodes = change["requests"]["nodes"]["high"]
     assert change["requests"]["gpus"]["high"] == 4 * nodes
     assert f"+{4 * nodes:g} GPU" in _plan(repository)
+
+
+@pytest.mark.parametrize("bound", ["", "maxDuration: null\n"])
+def test_a_version_of_trainer_outdates_a_run_only_where_its_objects_differ(
+    bound: str, tmp_path: Path
+) -> None:
+    repository = Repository(git_repository.init(tmp_path / "clone"))
+    path = repository.environment("lab")
+    old, new = (
+        re.sub("targets: .*", f"targets: {{trainjob: {{version: '2.{it}'}}}}", path.read_text())
+        for it in (2, 1)
+    )
+    path.write_text(old)
+    job = repository.job("lab/train", "target: trainjob\n")
+    job.write_text(re.sub("maxDuration: .*\n", bound or "maxDuration: 2h\n", job.read_text()))
+    assert repository.run("render").exit_code == 0, repository.run("render").output
+    git_repository.commit(repository.root, "Begin")
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+    path.write_text(new)
+    assert ("outdates 1 run" in _plan(repository)) is (not bound)
+    files = {name: body for name, body in repository.tree().items() if "trainjob" in name}
+    assert repository.run("rerun", "lab/train").exit_code == 0
+    assert repository.run("render").exit_code == 0
+    again = {name: body for name, body in repository.tree().items() if "trainjob" in name}
+    nameless = [
+        re.sub(r'train-[0-9a-f]{8}|/run": "\d"', "NAME", "".join(it.values()))
+        for it in (files, again)
+    ]
+    assert (nameless[0] == nameless[1]) is bool(bound)

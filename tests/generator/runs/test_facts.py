@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from trainwright.datatypes.job import Job
 from trainwright.documents import yamlio
 from trainwright.documents.yamlio import Document
 from trainwright.files.tree import Folder
-from trainwright.helm import values
+from trainwright.helm import engines, values
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
 from trainwright.runs import identity
+from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import resolve
 from trainwright.specs.load import Reader
 from trainwright.specs.merge import Layer, Layered, stack
@@ -203,3 +205,45 @@ def test_names_depend_on_what_changes_bytes_and_on_nothing_else(target: str) -> 
     if target == "rayjob":  # Kueue's is its only queue, and an edit of the job's begins or ends it
         paths -= {"queueing"}
     assert seen == paths, "each declared fact changes some job"
+
+
+def test_runs_are_outdated_by_a_version_of_trainer_only_where_their_objects_differ() -> None:
+    """The version is among the values of a run, and in its name, either way."""
+    engine = engines.engine()
+    options = [{"version": f"2.{minor}"} for minor in range(4)]
+    options += [{**option, "runtime": "own"} for option in options]
+    first = {key: choices[0] for key, choices in ENVIRONMENT.items()}
+    base = {**first, "pools": {"p": POOLS[-1]}}
+    versions = [yaml.safe_dump({**base, "targets": {"trainjob": option}}) for option in options]
+    (fact,) = (fact for fact in TARGETS["trainjob"].facts if fact.path[-1] == "version")
+    seen = set()
+
+    for name in (*JOBS, "bounded"):
+        bounded = {"maxDuration": "1h"} if name == "bounded" else {}
+        document = _document(
+            "job.yaml", {**JOB, **JOBS.get(name, {}), **bounded, "target": "trainjob"}
+        )
+        spec = stack((Reader(Folder(Path())).built_in, Layer("job", document)))
+        made = {written: _made(spec, written) for written in versions}
+        objects = {
+            written: {
+                path: text
+                for path, text in engine.render(it.values, "llm-0", "training").items()
+                if path != VALUES_FILE
+            }
+            for written, it in made.items()
+            if it is not None
+        }
+        for one, other in combinations(objects, 2):
+            places = [_environment(written) for written in (one, other)]
+            if len({place.targets["trainjob"].runtime for place in places}) > 1:
+                continue
+            job = resolve.job(spec, places[0], "job.yaml")
+            assert isinstance(job, Job)
+            same = objects[one] == objects[other]
+            if fact.alike(job, *places):
+                assert same, (name, one, other)
+            seen.add((fact.alike(job, *places), same))
+            if not places[0].targets["trainjob"].runtime:
+                assert fact.alike(job, *places) == same, (name, one, other)
+    assert {(True, True), (False, False)} <= seen

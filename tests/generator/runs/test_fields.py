@@ -458,6 +458,11 @@ CHANGES["targets.jobset.inPlaceRestart"] = (
     {"kubernetes": {"version": "1.36"}},
     CHANGES["targets.jobset.inPlaceRestart"][1],
 )
+# With a runtime of its own a job without a deadline is the same under all versions.
+CHANGES["targets.trainjob.version"] = tuple(
+    {"targets": {**_TARGETS, "trainjob": {"version": version, "runtime": "own"}}}
+    for version in ("2.3", "2.2")
+)
 JOBS: dict[str, dict[str, Any]] = {
     "plain": {},
     "retries": {"retries": 2},

@@ -148,10 +148,13 @@ class Fact:
     A fact that a later version adds must have a value for every job that it is about, "none" if
     need be. A record without it was then written by a version that did not know it, which is no
     reason to hold anything back.
+
+    `alike` is whether a job's objects are the same in two environments with different values.
     """
 
     path: tuple[str, ...]
     value: Callable[[Job, Environment], Data]
+    alike: Callable[[Job, Environment, Environment], bool] = lambda _job, _one, _other: False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

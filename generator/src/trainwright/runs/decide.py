@@ -10,6 +10,7 @@ from trainwright.datatypes.finding import Held, Location
 from trainwright.datatypes.job import ORDERED, Job
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.same import ORDER, differences
+from trainwright.kinds import TARGETS
 from trainwright.kinds.facts import POD_SECURITY
 from trainwright.runs import identity, meaning
 from trainwright.runs.decision import Decision, Sources, Step
@@ -201,12 +202,19 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
     if pool and pool == pool_now:
         then = {**then, "pools": now["pools"]}  # at most the name is another
     for path, before, after in differences(then, now, ORDERED):
-        if path == _POD_SECURITY:
-            was = began_in(record, sources.environment)
-            if secured_alike(sources.job, was, sources.environment):
-                continue
+        if _renders_alike(sources, record, path):
+            continue
         written = sources.environment.pod_security if path == _POD_SECURITY else after
         yield Held(path, before, written, _stated(sources, path))
+
+
+def _renders_alike(sources: Sources, record: Record, path: Pointer) -> bool:
+    """Whether a changed fact of the environment leaves the objects of a run as they are."""
+    job, was, now = sources.job, began_in(record, sources.environment), sources.environment
+    if path == _POD_SECURITY:
+        return secured_alike(job, was, now)
+    facts = (fact for fact in TARGETS[job.target].facts if Pointer.of(*fact.path) == path)
+    return any(fact.alike(job, was, now) for fact in facts)
 
 
 _POD_SECURITY = Pointer.of(*POD_SECURITY.path)

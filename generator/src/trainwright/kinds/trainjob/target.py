@@ -41,6 +41,16 @@ def _version(job: Job, environment: Environment) -> str:
     return f"2.{_minor(job, environment)}"
 
 
+def _shaped_alike(job: Job, one: Environment, other: Environment) -> bool:
+    """Whether a TrainJob has the same shape under both minor versions: with a runtime of its own
+    only the place of its deadline depends on them.
+    """
+    if _lent(job, one) or _lent(job, other):
+        return False
+    places = [_DEADLINE.holds(_version(job, environment)) for environment in (one, other)]
+    return job.max_duration is None or places[0] == places[1]
+
+
 def _runtime(job: Job, environment: Environment) -> str:
     return environment.targets[job.target].runtime
 
@@ -201,7 +211,7 @@ TARGET = Target(
     facts=(
         *facts.TOLERATED_PODS,
         facts.QUEUEING,
-        Fact(("targets", "trainjob", "version"), _version),
+        Fact(("targets", "trainjob", "version"), _version, _shaped_alike),
         Fact(("targets", "trainjob", "runtime"), _runtime),
     ),
     companions=_companions,
