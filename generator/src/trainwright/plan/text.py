@@ -74,7 +74,7 @@ def _first(plan: Plan) -> Iterator[str]:
 def _files(plan: Plan, style: Style) -> Iterator[str]:
     for change in plan.changes:
         yield from map(style.differing, words.diff(change))
-    for changed in review.objects:
+    for changed in plan.objects:
         yield from map(style.differing, words.object_diff(changed))
 
 
