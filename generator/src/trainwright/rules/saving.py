@@ -11,11 +11,15 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.objects.pods.launching import launches
 from trainwright.objects.pods.storage import (
+    OF_HUB,
+    OF_HYDRA,
     SAVING,
     Setting,
     arguments,
+    at_paths,
     mount_at,
     saved,
+    saved_below_image_folder,
     settings,
     variables,
     volume_of,
@@ -56,20 +60,18 @@ def checkpoints_in_the_container(subject: Subject) -> Iterator[Hit]:
                     why = on_spot(subject, template) or "its pods are replaced"
                     message = f"{folder.shown} saves to {folder.value}, on no volume, and {why}"
                     yield Hit(folder.pointer, message, folder.spec)
+            stays = template.claimed or _outlives(template, container)
+            for folder in () if stays else saved_below_image_folder(container):
+                message = f"{folder.shown} saves to {folder.value}, and no volume outlives the pod"
+                yield Hit(folder.pointer, message, folder.spec)
             if _retries(subject) and not _keeps(template, container):
                 message = f"{_retries(subject)} retries, and nothing that a retry could go on from"
                 yield Hit(container.pointer, message)
 
 
-# Where Hydra puts what a run writes, and from where it runs by version_base: 1.1.
-# https://hydra.cc/docs/configure_hydra/workdir/
-_OF_HYDRA = ("hydra_run_dir", "hydra_sweep_dir")
-
-
 def _run_folders(container: Container) -> tuple[Setting, ...]:
-    """The folders of a program's own runs, as far as they are written out."""
-    given = (s for s in settings(container) if s.name in _OF_HYDRA)
-    return tuple(setting for setting in given if setting.value.startswith("/"))
+    """Return the folders of a program's own runs, as far as their paths are known."""
+    return tuple(at_paths(container, (s for s in settings(container) if s.name in OF_HYDRA)))
 
 
 def _retries(subject: Subject) -> int:
@@ -87,13 +89,18 @@ _REMOTE = re.compile(r"\b(?:s3|gs|gcs|abfss?|az|hdfs|oci|hf)://|push_to_hub|nfs"
 
 def _keeps(template: PodTemplate, container: Container) -> bool:
     """Whether a container can save what outlives it; True if it does not train on accelerators."""
-    volumes = (volume_of(template, mount) for mount in container.mounts)
-    if any("emptyDir" not in v and not _READ_ONLY_KINDS & v.keys() for v in volumes):
+    if _outlives(template, container):
         return True
     words = " ".join((*container.started, *container.variables.values()))
     trains = bool(container.accelerators) and launches(container.started)
-    named = any(saved(container))
+    named = any(saved(container)) or any(saved_below_image_folder(container))
     return not trains or named or bool(template.claimed or _REMOTE.search(words))
+
+
+def _outlives(template: PodTemplate, container: Container) -> bool:
+    """Whether a container has a volume to write to that stays when its pod ends."""
+    volumes = (volume_of(template, mount) for mount in container.mounts)
+    return any("emptyDir" not in v and not _READ_ONLY_KINDS & v.keys() for v in volumes)
 
 
 # Settings that name a folder which programs write to, other than those for checkpoints.
@@ -205,11 +212,8 @@ def _is_empty(template: PodTemplate, mount: Mapping[str, Data]) -> bool:
     return "emptyDir" in volume_of(template, mount) and not filled
 
 
-# Options and variables that name what to download from a hub, and the form of names there.
+# Options and variables that name what to download from a hub.
 _FROM_HUB = re.compile(r"(?:^|_)(?:model|dataset)(?:_name|_id|_name_or_path)?$")
-_OF_HUB = re.compile(
-    r"(?!(?:models?|data|datasets?|checkpoints?|outputs?)/)[A-Za-z0-9][\w.-]*/[\w.-]+"
-)
 _FILE = re.compile(r"\.(?:py|ya?ml|json|jsonl|txt|csv|pth?|bin|ckpt|safetensors)")
 
 
@@ -264,7 +268,7 @@ def _downloaded(container: Container) -> Iterator[str]:
     """Yield models and data sets that are named as on a hub: `owner/name`, no file or folder."""
     for setting in settings(container):
         value = setting.value
-        if _FROM_HUB.search(setting.name) and _OF_HUB.fullmatch(value) and not _FILE.search(value):
+        if _FROM_HUB.search(setting.name) and OF_HUB.fullmatch(value) and not _FILE.search(value):
             yield value
 
 

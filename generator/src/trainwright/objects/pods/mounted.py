@@ -49,11 +49,24 @@ def shown(
             yield item, "" if sub_path else path
 
 
-def named_in(line: str, files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield path and content of each file whose whole path occurs in a command."""
+def named_in(line: str, files: Mapping[str, str], folder: str) -> Iterator[tuple[str, str]]:
+    """Yield path and content of each file that a command names, by its whole path or by that from
+    the folder in which the command starts.
+    """
+    below = "" if _CHANGES_FOLDER.search(line) else f"{folder.rstrip('/')}/"
     for path, content in files.items():
-        if re.search(rf"(?<![\w./-]){re.escape(path)}(?![\w/-]|\.\w)", line):
+        names = {path, path.removeprefix(below)} if folder and below else {path}
+        if any(_names(line, name) for name in names):
             yield path, content
+
+
+_CHANGES_FOLDER = re.compile(r"\b(?:cd|pushd)\s")
+
+
+def _names(line: str, name: str) -> bool:
+    """Whether a path occurs in a command as a whole, with or without `./` in front."""
+    pattern = rf"(?<![\w./-])(?:\./)?{re.escape(name)}(?![\w/-]|\.\w)"
+    return name in line and re.search(pattern, line) is not None
 
 
 _SHEBANG = re.compile(r"#!.*\b(?:ba|da|z)?sh\b")

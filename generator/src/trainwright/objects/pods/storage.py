@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from posixpath import join, normpath
@@ -143,9 +143,21 @@ def written(container: Container) -> str:
 
 @once
 def saved(container: Container) -> tuple[Setting, ...]:
-    """Return the folders into which a container saves, as far as their paths are written out."""
-    folders = (replace(item, value=_folder(container, item.value)) for item in _named(container))
-    return tuple(setting for setting in folders if setting.value.startswith("/"))
+    """Return the folders into which a container saves, as far as their paths are known."""
+    return tuple(at_paths(container, _named(container)))
+
+
+def at_paths(container: Container, folders: Iterable[Setting]) -> Iterator[Setting]:
+    """Yield the settings whose folder is known, with its absolute path as the value."""
+    given = (replace(it, value=_folder(container, it)) for it in folders)
+    return (setting for setting in given if setting.value.startswith("/"))
+
+
+def saved_below_image_folder(container: Container) -> Iterator[Setting]:
+    """Yield the relative folders into which a container saves from where only its image knows."""
+    for setting in _named(container):
+        if _is_relative(setting) and not _folder(container, setting).startswith("/"):
+            yield setting
 
 
 def saved_remotely(container: Container) -> Iterator[Setting]:
@@ -169,20 +181,67 @@ def _names_folder(name: str) -> bool:
 
 _ADDRESS = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://")
 
-_RELATIVE = re.compile(r"\.{0,2}[\w/][\w./-]*")
+# A relative path, which may end in what Hydra or a shell fills in: outputs/${now:%H-%M}.
+_RELATIVE = re.compile(r"[\w.][\w./-]*(?:\$.*)?")
+_OF_FOLDER = re.compile(r"(?:^|_)(?:dir|folder|root)s?$")
+_PATH = re.compile(r"(?:^|_)path$")
+_WORD = frozenset({"true", "yes", "on", "auto", "default", "best", "last", "latest", *_OFF})
+# What a hub has, in the form owner/name, and no folder that its first part tells to be one.
+OF_HUB = re.compile(
+    r"(?!(?:models?|data|datasets?|checkpoints?|outputs?)/)[A-Za-z0-9][\w.-]*/[\w.-]+"
+)
 
 
-def _folder(container: Container, value: str) -> str:
-    """Return the path of a value; a relative one is joined to a known working directory."""
-    working_dir = text(container.body.get("workingDir"))
-    if (
-        working_dir.startswith("/")
-        and "/" in value
-        and _RELATIVE.fullmatch(value)
-        and value[0] != "/"
-    ):
-        return join(working_dir, value)
-    return value.removeprefix("file://")
+def _is_relative(setting: Setting) -> bool:
+    """Whether a value is a relative path: one word only as the value of `..._dir` and the like."""
+    value, name = setting.value, setting.name
+    if not _RELATIVE.fullmatch(value) or value.lower() in _WORD:
+        return False
+    if _OF_FOLDER.search(name):
+        return True
+    return "/" in value and bool(_PATH.search(name) or not OF_HUB.fullmatch(value))
+
+
+def _folder(container: Container, setting: Setting) -> str:
+    """Return the path of a value; a relative one is joined to where its program runs, if known."""
+    known = _is_relative(setting) and (setting.name in OF_HYDRA or not _moved(container))
+    folder = _starts_in(container) if known else ""
+    return (
+        normpath(join(folder, setting.value)) if folder else setting.value.removeprefix("file://")
+    )
+
+
+# Where Hydra puts what a run writes, and from where it runs by version_base: 1.1.
+# https://hydra.cc/docs/configure_hydra/workdir/
+OF_HYDRA = ("hydra_run_dir", "hydra_sweep_dir")
+
+
+def _moved(container: Container) -> bool:
+    """Whether Hydra may run the program in the folder of its run."""
+    given = {setting.name: setting.value.lower() for setting in arguments(container)}
+    changes = given.get("hydra_job_chdir", "" if given.keys().isdisjoint(OF_HYDRA) else "true")
+    return changes == "true"
+
+
+_FIRST = re.compile(
+    r"(?:\s|;|&&|set\s+-\w+(?:\s+pipefail)?(?=\s|;))*+cd\s+([\w./-]+)(?=\s|;)(.*)", re.DOTALL
+)
+_CHANGES = re.compile(r"(?:^|[\s;&|(])(?:cd|pushd)\s")
+
+
+@once
+def _starts_in(container: Container) -> str:
+    """Return the folder in which the training is started, if it is known.
+
+    It is workingDir, or the one to which a script changes before anything else.
+    """
+    folder = container.working_dir
+    for script in container.started:
+        match = _FIRST.fullmatch(script)
+        folder = join(folder, match[1]) if match else folder
+        if _CHANGES.search(match[2] if match else script):
+            return ""
+    return folder if folder.startswith("/") else ""
 
 
 _RESUMED = re.compile(r"(?:^|_)resume(?:_from)?(?:_checkpoint|_path|_dir)?$")

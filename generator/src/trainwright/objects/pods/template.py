@@ -75,6 +75,10 @@ class Container:
         return text(self.body.get("image"))
 
     @property
+    def working_dir(self) -> str:
+        return text(self.body.get("workingDir"))
+
+    @property
     def sidecar(self) -> bool:
         """Whether this is an init container that keeps running alongside the others."""
         return self.init and self.body.get("restartPolicy") == "Always"
@@ -89,13 +93,13 @@ class Container:
     def started(self) -> tuple[str, ...]:
         """The command line and what else is started: an entrypoint, and scripts they name."""
         whole = (*self.command_line, *filter(None, [self.entrypoint]))
-        named = named_in(" ".join(whole), self.files)
+        named = named_in(" ".join(whole), self.files, self.working_dir)
         return (*whole, *(content for path, content in named if is_script(path, content)))
 
     @cached_property
     def configuration(self) -> tuple[tuple[str, str], ...]:
         """The YAML files that the container's command line names, as pairs of path and content."""
-        named = named_in(" ".join(self.started), self.files)
+        named = named_in(" ".join(self.started), self.files, self.working_dir)
         return tuple(item for item in named if item[0].endswith((".yaml", ".yml")))
 
     @cached_property
