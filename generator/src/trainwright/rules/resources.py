@@ -13,8 +13,8 @@ from trainwright.datatypes.listing import plural
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.objects.pods.launching import options, starts_one_process
-from trainwright.objects.pods.storage import variables
+from trainwright.objects.pods.launching import launches, options, starts_one_process
+from trainwright.objects.pods.storage import variables, written
 from trainwright.objects.pods.template import SHARED_MEMORY, Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -239,17 +239,43 @@ def _processes(template: PodTemplate) -> tuple[int | None, str]:
 
 @warning("TW704", spec=Pointer("/procsPerNode"), per_pod=True)
 def processes_per_gpu_mismatch(subject: Subject) -> Iterator[Hit]:
+    yield from (hit for hit, fails in _mismatches(subject) if not fails)
+
+
+@error("TW775", spec=Pointer("/procsPerNode"), per_pod=True)
+def more_ranks_than_gpus(subject: Subject) -> Iterator[Hit]:
+    yield from (hit for hit, fails in _mismatches(subject) if fails)
+
+
+def _mismatches(subject: Subject) -> Iterator[tuple[Hit, bool]]:
+    """Yield the pods with another number of processes than GPUs, and whether they surely fail."""
     for template in subject.templates:
         main = template.main
         counts = main.accelerators if main else {}
         gpus = sum(number for name, number in counts.items() if name not in _UNPAIRED)
         processes, pointer = _processes(template) if gpus else (None, "")
-        if processes is not None and gpus != processes:
+        if main and processes is not None and gpus != processes:
             shared = f"{processes - gpus} ranks would share a GPU with another"
             note = shared if processes > gpus else f"{gpus - processes} GPUs would stay idle"
             started = plural(processes, "process", "processes")
             message = f"{started} per node, but {plural(gpus, 'GPU')}"
-            yield Hit(pointer, message, note=note, also=(Pointer("/resources/gpu"),))
+            hit = Hit(pointer, message, note=note, also=(Pointer("/resources/gpu"),))
+            yield hit, processes > gpus and _needs_gpu_per_rank(main)
+
+
+# Whole GPUs by the names of their device plugins: not slices (nvidia.com/mig-1g.10gb) or shares.
+_WHOLE = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
+# What has ranks meet by other means than NCCL or RCCL, or has them see other devices.
+_OTHERWISE = re.compile(
+    r"gloo|\bucc\b|\bmpi\b|(?:use|on|device)[_=\s]cpu|--cpu\b|no_cuda|visible_devices|multi_rank_gpu",
+    re.IGNORECASE,
+)
+
+
+def _needs_gpu_per_rank(container: Container) -> bool:
+    """Whether a container starts ranks that take a whole GPU each, for all that it shows."""
+    whole = _WHOLE.issuperset(container.accelerators) and launches(container.started)
+    return whole and not _OTHERWISE.search(written(container))
 
 
 @warning("TW720", spec=Pointer("/resources"), per_pod=True)
