@@ -127,6 +127,15 @@ def test_a_pool_in_a_queue_is_left_to_the_flavor_with_a_note(
     assert "TW025" not in repository.run("check", "all/a").output
 
 
+def test_the_note_about_the_flavor_goes_by_the_line_that_it_names(repository: Repository) -> None:
+    _queued(repository, "target: job\npool: h100\n", _POOL)
+    (line,) = re.findall(r"= help: .* write `([^`]+)` in", repository.run("check", "all/a").output)
+    repository.write("all/environment.yaml", f"{_KUEUE}{_POOL}{line}\n")
+    done = repository.run("check", "all/a")
+    assert done.exit_code == 0, done.output
+    assert "TW025" not in done.output
+
+
 _RUNTIME = 'targets: {trainjob: {version: "2.3", runtime: torch}}\n'
 
 
