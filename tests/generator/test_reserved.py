@@ -140,3 +140,20 @@ def test_nobody_is_told_to_remove_what_was_rendered_for_them(
     _job(repository, "trainingjob", shape, nodes, "")
     done = repository.run("check", "-o", "json", "prod/own")
     assert "TW111" not in {f["rule"] for f in json.loads(done.stdout)["report"]["results"]}
+
+
+@pytest.mark.parametrize("field", ["labels", "podLabels"])
+@pytest.mark.parametrize(
+    ("label", "instead"), [("queue-name", "queue"), ("priority-class", "queuePriority")]
+)
+def test_a_label_of_kueue_is_one_finding_that_names_the_field(
+    repository: Repository, field: str, label: str, instead: str
+) -> None:
+    _job(repository, "job", "python", 1, f"{field}: {{kueue.x-k8s.io/{label}: main}}\n")
+    kueue = f'{ENVIRONMENT}queueing: kueue\nkueue: {{version: "0.19", frameworks: [batch/job]}}\n'
+    repository.write("prod/environment.yaml", kueue)
+    done = repository.run("check", "-o", "json")
+    assert done.exit_code == 1
+    (finding,) = json.loads(done.stdout)["report"]["results"]
+    assert (finding["rule"], finding["severity"]) == ("TW026", "error")
+    assert finding["remedy"] == f"Write `{instead}: main` instead."

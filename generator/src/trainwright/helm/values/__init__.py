@@ -159,7 +159,9 @@ def reserved(
     }
     for field, written in (("labels", job.labels), ("podLabels", job.pod_labels)):
         for label, value in written.items():
-            if value != labels.get(label, value) or label in target.controller_labels:
+            if label in _OF_FIELDS and environment.queueing == "kueue":
+                yield _of_field(Pointer.of(field, label), value)
+            elif value != labels.get(label, value) or label in target.controller_labels:
                 yield _reserved(target, Pointer.of(field, label))
     annotations = of_pods.get("podAnnotations", {})
     for annotation, value in job.pod_annotations.items():
@@ -168,6 +170,16 @@ def reserved(
 
 
 _KINDS_OF_NAMES = {"labels": "label", "podLabels": "label", "podAnnotations": "annotation"}
+
+
+# Labels of Kueue, and the fields of a job which set them and what belongs to them.
+_OF_FIELDS = {QUEUE_LABEL: "queue", PRIORITY_LABEL: "queuePriority"}
+
+
+def _of_field(at: Pointer, value: str) -> Unsupported:
+    label = at.parts[-1]
+    message = f"the label {label} is what {_OF_FIELDS[label]} sets, on the object and not on pods"
+    return Unsupported(at, message, f"Write `{_OF_FIELDS[label]}: {value}` instead.")
 
 
 def _reserved(target: Target, at: Pointer) -> Unsupported:
