@@ -93,6 +93,31 @@ def test_the_warning_names_the_run_the_sum_and_the_line_of_the_job(begun: Reposi
     assert "jobs/llm.yaml:8" in said
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ("capacity: 64", "capacity: 8", "capacity: 8"),
+        ("gpusPerNode: 8, capacity: 64", "gpusPerNode: 4", "gpusPerNode: 4"),
+    ],
+)
+def test_an_error_shows_the_line_of_the_pool(
+    begun: Repository, old: str, new: str, shown: str
+) -> None:
+    edit(begun, "prod/environment.yaml", old, new)
+    edit(begun, "prod/jobs/llm.yaml", 'tag: "1.0"', 'tag: "1.1"')
+    errors = json.loads(begun.run("check", "-o", "json").stdout)["report"]["results"]
+    (related,) = next(it["related"] for it in errors if it["rule"] == "TW023")
+    lines = (begun.root / ENVIRONMENT).read_text().splitlines()
+    place = related["place"]
+    assert place["file"] == ENVIRONMENT
+    assert related["text"] == f'pool "h100" sets {shown}'
+    assert shown[-1] == lines[place["line"] - 1][place["column"] - 1]
+    assert f"= from: {ENVIRONMENT}:{place['line']}" in begun.run("check").output
+    (run,) = json.loads(begun.run("check", "-o", "sarif").stdout)["runs"]
+    (located,) = next(it for it in run["results"] if it["ruleId"] == "TW023")["relatedLocations"]
+    assert located["physicalLocation"]["region"]["startLine"] == place["line"]
+
+
 ASKS = {
     "a new run": lambda it: edit(it, "prod/jobs/llm.yaml", 'tag: "1.0"', 'tag: "1.1"'),
     "more nodes": lambda it: edit(it, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 3"),

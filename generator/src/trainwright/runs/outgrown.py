@@ -33,8 +33,7 @@ def of_spec(errors: Iterable[Finding], sources: Sources, decision: Decision) -> 
     """Yield the errors that a pool is too small as warnings at its lines."""
     shortages = [it for group in sources.job.groups for it in capacity.shortages(group)]
     for error, short in zip(errors, shortages, strict=True):
-        key = ("gpusPerNode",) if short.per_node else ("capacity",)
-        yield _warning(error, sources, decision, Pointer.of("pools", short.pool, *key))
+        yield _warning(error, sources, decision, Pointer.of("pools", short.pool, short.field))
 
 
 def of_rules(
@@ -55,13 +54,15 @@ def of_rules(
 def _warning(error: Finding, sources: Sources, decision: Decision, at: Pointer) -> Finding:
     job = f"{sources.job.environment}/{sources.job.name}"
     what = error.message if error.rule == CAPACITY.id else f"would not fit: {error.message}"
+    place = sources.document.place(at)
+    others = (related for related in error.related if related.place != place)
     return replace(
         error,
         severity=Severity.WARNING,
-        place=sources.document.place(at),
+        place=place,
         path=at,
         message=f"the next run of {job} {what}",
         effect=f"{decision.name} goes on as it is. The pods of another run would stay Pending.",
         remedy="Give the pool what it had, or ask for less before another run begins.",
-        related=(Related("from", f"{job} asks for it", error.place), *error.related),
+        related=(Related("from", f"{job} asks for it", error.place), *others),
     )

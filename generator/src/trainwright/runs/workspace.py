@@ -81,7 +81,7 @@ def resolved(
     if loaded.spec is None or environment is None or document is None:
         return ResolvedJob(loaded=loaded, findings=loaded.findings)
     job = resolve.typed(loaded.spec, environment, loaded.file.path)
-    problems = tuple(resolve.problems(job, loaded.spec, environment))
+    problems = tuple(resolve.problems(job, loaded.spec, environment, document))
     broken = ResolvedJob(loaded=loaded, findings=(*loaded.findings, *problems))
     if any(problem.rule != CAPACITY.id for problem in problems):
         return broken

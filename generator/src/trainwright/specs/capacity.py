@@ -30,6 +30,11 @@ class Shortage:
     def missing(self) -> int:
         return shortage(self.need, self.has)
 
+    @property
+    def field(self) -> str:
+        """The field of the pool that has too few."""
+        return "gpusPerNode" if self.per_node else "capacity"
+
     def message(self, how: str = "") -> str:
         """Return the shortage in words; `how` explains the sum, unless it is per node."""
         what = " per node" if self.per_node else how

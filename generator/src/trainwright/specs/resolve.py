@@ -142,12 +142,17 @@ def _role(spec: Layered, name: str, environment: Environment, source: str) -> Jo
 # --- what no schema can see --------------------------------------------------------------------
 
 
-def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
-    """Everything in a job that contradicts itself or its environment."""
+def problems(
+    job: Job, spec: Layered, environment: Environment, document: Document | None = None
+) -> Iterator[Finding]:
+    """Yield everything in a job that contradicts itself or its environment.
+
+    Findings about a pool have its line in the environment's `document`, if that is given.
+    """
     yield from _references(job, spec, environment)
     yield from _queueing(job, spec, environment)
     yield from _elastic_range(job, spec)
-    yield from _accelerators(job, spec, environment)
+    yield from _accelerators(job, spec, environment, document)
     yield from _fabric(job, spec)
     yield from containers.problems(job, spec, environment)
     yield from _variables(job, spec)
@@ -167,7 +172,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     for role in job.roles:
         assert role.role is not None
         yield from _serving(role.role, spec)
-        findings = problems(role, layers.of_role(spec, role.role.name), environment)
+        findings = problems(role, layers.of_role(spec, role.role.name), environment, document)
         yield from (in_role(finding, spec, role.role) for finding in findings)
 
 
@@ -303,7 +308,9 @@ def _elastic_range(job: Job, spec: Layered) -> Iterator[Finding]:
         yield spec.finding(dx.CONTRADICTION, Pointer("/nodes"), message, remedy=remedy)
 
 
-def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
+def _accelerators(
+    job: Job, spec: Layered, environment: Environment, document: Document | None
+) -> Iterator[Finding]:
     gpus, pool = job.resources.gpu, job.pool
     if job.backend == "nccl" and not gpus and not job.resource_claims:
         message = "backend is nccl, but resources.gpu is 0: NCCL needs GPUs"
@@ -319,7 +326,7 @@ def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator
         path = Pointer.of("resources", "extended", pool.resource)
         yield spec.finding(dx.CONTRADICTION, path, message, remedy="Set resources.gpu instead.")
     if gpus and pool:
-        yield from _pool_fit(job, spec, pool)
+        yield from _pool_fit(job, spec, pool, document)
     version = environment.kubernetes_version
     if job.resource_claims and not _CLAIMS.holds(version):
         message = (
@@ -332,17 +339,33 @@ def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator
 _CLAIMS = upstream("kubernetes/device-claims")
 
 
-def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
+def _pool_fit(job: Job, spec: Layered, pool: Pool, document: Document | None) -> Iterator[Finding]:
     gpus = job.resources.gpu
     if not pool.resource:
         message = f'resources.gpu is {gpus}, but the pool "{pool.name}" has no accelerators'
         pools = Related("from", f'sets pool: "{pool.name}"', spec.origin("/pool"))
-        yield spec.finding(dx.CAPACITY, Pointer("/resources/gpu"), message, related=(pools,))
+        related = (pools, *_of_pool(pool, document))
+        yield spec.finding(dx.CAPACITY, Pointer("/resources/gpu"), message, related=related)
         return
     for short in capacity.shortages(job):
         path = "/resources/gpu" if short.per_node or "nodes" not in spec.data else "/nodes"
         message = short.message(f" ({capacity.at_once(job)} nodes of {gpus})")
-        yield spec.finding(dx.CAPACITY, Pointer(path), message)
+        related = tuple(_of_pool(pool, document, short))
+        yield spec.finding(dx.CAPACITY, Pointer(path), message, related=related)
+
+
+def _of_pool(
+    pool: Pool, document: Document | None, short: capacity.Shortage | None = None
+) -> Iterator[Related]:
+    """Yield where an environment has a pool, or the number of accelerators that it is short of."""
+    if document is None:
+        return
+    at = Pointer.of("pools", pool.name)
+    if short is None:
+        yield Related("from", f'pool "{pool.name}" has no resource', document.place(at))
+    else:
+        sets = f'pool "{pool.name}" sets {short.field}: {short.has}'
+        yield Related("from", sets, document.place(at / short.field))
 
 
 def _fabric(job: Job, spec: Layered) -> Iterator[Finding]:
