@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from repository import Repository
@@ -97,6 +99,18 @@ waivers:
 """
     repository.job("prod/llm", extra)
     assert _rules(repository, "prod") == ["TW031 warning prod/llm", "TW032 error prod/llm"]
+
+
+def test_a_finding_about_a_waiver_has_its_path(repository: Repository) -> None:
+    old = '{reason: the tag is fixed, until: "2020-01-01"}'
+    repository.environment("prod", 'waivers: [{rule: TW715, reason: demo, until: "2020-01-01"}]\n')
+    repository.job("prod/llm", f"waivers: {{TW709: {old}, TW010: {old}}}\n")
+    found = json.loads(repository.run("check", "-o", "json").stdout)["report"]["results"]
+    assert {it["path"]: it["rule"] for it in found if "waiver" in it["message"] + it["name"]} == {
+        "waivers.TW709": "TW030",
+        "waivers.0": "TW030",
+    }
+    assert "waivers.TW010" in {it.get("path") for it in found}
 
 
 def test_findings_about_a_shared_base_are_said_once(repository: Repository) -> None:

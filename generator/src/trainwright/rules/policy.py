@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -10,6 +10,7 @@ from functools import cache
 from trainwright.datatypes.environment import Environment, Waiver
 from trainwright.datatypes.finding import Finding, Related, Severity
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import diagnostics as dx
 
 
@@ -51,11 +52,17 @@ def apply_policy(
         waivers = (*own, *applying(environment.waivers, job.job))
         findings.extend(_remaining(job.findings, environment, waivers, today, used))
         subject = f"{environment.name}/{job.job}"
-        findings.extend(_about(own, today, used, subject))
-        findings.extend(_refused(environment, refused, subject))
-    shared = environment.waivers
-    about = _about(shared, today, used if whole else used | set(shared), environment.name)
+        findings.extend(_about(_by_rule(own), today, used, subject))
+        findings.extend(_refused(environment, _by_rule(refused), subject))
+    shared = {Pointer.of("waivers", index): it for index, it in enumerate(environment.waivers)}
+    meant = used if whole else used | set(environment.waivers)
+    about = _about(shared, today, meant, environment.name)
     return (*findings, *about, *_unknown_severities(environment))
+
+
+def _by_rule(waivers: tuple[Waiver, ...]) -> dict[Pointer, Waiver]:
+    """Return the waivers of a job spec by where they are in it."""
+    return {Pointer.of("waivers", waiver.rule): waiver for waiver in waivers}
 
 
 def waived(environment: Environment, job: JobFindings, today: str) -> tuple[Waiver, ...]:
@@ -76,15 +83,16 @@ def _permitted(
 
 
 def _refused(
-    environment: Environment, waivers: tuple[Waiver, ...], subject: str
+    environment: Environment, waivers: Mapping[Pointer, Waiver], subject: str
 ) -> Iterator[Finding]:
-    for waiver in waivers:
+    for path, waiver in waivers.items():
         if waiver.rule in waivable():
             required = environment.severities[waiver.rule].place
             yield dx.UNKNOWN_RULE.at(
                 waiver.place,
                 f"no job of {environment.name} may waive {waiver.rule}, which {required} requires",
                 subject=subject,
+                path=path,
                 remedy="Mend the finding, or ask who keeps environment.yaml to waive it there.",
                 related=(Related("requires", waiver.rule, required),),
             )
@@ -115,18 +123,18 @@ def _remaining(
 
 
 def _about(
-    waivers: tuple[Waiver, ...], today: str, used: set[Waiver], subject: str
+    waivers: Mapping[Pointer, Waiver], today: str, used: set[Waiver], subject: str
 ) -> Iterator[Finding]:
-    for waiver in waivers:
+    for path, waiver in waivers.items():
         if waiver.rule not in waivable():
             message = f"{waiver.rule} is not a rule that can be waived"
-            yield dx.UNKNOWN_RULE.at(waiver.place, message, subject=subject)
+            yield dx.UNKNOWN_RULE.at(waiver.place, message, subject=subject, path=path)
         elif waiver.until < today:
             message = f"the waiver of {waiver.rule} expired on {waiver.until}"
-            yield dx.WAIVER_EXPIRED.at(waiver.place, message, subject=subject)
+            yield dx.WAIVER_EXPIRED.at(waiver.place, message, subject=subject, path=path)
         elif waiver not in used:
             message = f"the waiver of {waiver.rule} waives nothing"
-            yield dx.WAIVER_UNUSED.at(waiver.place, message, subject=subject)
+            yield dx.WAIVER_UNUSED.at(waiver.place, message, subject=subject, path=path)
 
 
 def _unknown_severities(environment: Environment) -> Iterator[Finding]:
