@@ -8,9 +8,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import git_repository as git
 from repository import Repository
+from trainwright.cli import main
 from trainwright.helm import own_chart
 from trainwright.setup.doctor.examination import CHECKS
 
@@ -246,7 +248,7 @@ def test_outside_of_git_the_rest_is_looked_at(healthy: Repository, tmp_path: Pat
     (healthy.root / "environments").rename(alone)
     alone.rename(alone.with_name("environments"))
     found = states(Repository(tmp_path))
-    assert found == {"clone": "error", "hooks": "error", "workflow": "error"}
+    assert found == {"clone": "error", "hooks": "skipped", "workflow": "skipped"}
 
 
 def test_a_shallow_clone(healthy: Repository, tmp_path: Path) -> None:
@@ -441,6 +443,20 @@ def test_git_that_is_missing(healthy: Repository, monkeypatch: pytest.MonkeyPatc
     found = states_without_git(healthy)
     assert found["git"] == "error"
     assert "git is not installed" in healthy.run("doctor").stdout
+
+
+def test_a_folder_outside_of_any_repository_is_one_error(tmp_path: Path) -> None:
+    made = Repository(tmp_path / "made")
+    options = ("--engine", "argocd", "--target", "job", "--env", "prod", "--repository", URL)
+    done = CliRunner().invoke(main, ["-C", str(tmp_path), "init", "made", *options])
+    assert done.exit_code == 0, done.output
+    found = states_without_git(made)
+    assert [about for about, state in found.items() if state == "error"] == ["clone"]
+    assert {about for about, state in found.items() if state == "skipped"} >= {"hooks", "workflow"}
+    shown = made.run("doctor")
+    assert shown.exit_code == 1
+    assert "is not in a git repository" in shown.stdout
+    assert "`plan` and `gitops publish` have no commits" in " ".join(shown.stdout.split())
 
 
 def states_without_git(repository: Repository) -> dict[str, str]:

@@ -433,11 +433,18 @@ def apart(root: Path) -> str:
     )
 
 
+class NoRepositoryError(GitError):
+    """A folder is in no git repository."""
+
+    def __init__(self, folder: Path):
+        super().__init__(f"{folder} is not in a git repository: run `git init` there, and commit")
+
+
 def around(folder: Path) -> tuple[Repository, str]:
     """Do what `find` does without asking git, for a folder that git has accepted before."""
     top = git_command.top(folder)
     if top is None:
-        raise GitError(f"{folder} is not in a git repository: run `git init` there, and commit")
+        raise NoRepositoryError(folder)
     repository = Repository(top)
     return repository, _path_in(repository, folder)
 

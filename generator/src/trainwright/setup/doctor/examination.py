@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainwright.datatypes.errors import TrainwrightError
+from trainwright.files.git import NoRepositoryError
 from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor import branches
 from trainwright.setup.doctor.charts import chart_sources
-from trainwright.setup.doctor.diagnosis import Diagnosis, Examined, State
+from trainwright.setup.doctor.diagnosis import Diagnosis, Examined, State, skipped
 from trainwright.setup.doctor.engines import engines
 from trainwright.setup.doctor.kueue import compared_kueue, kueue
 from trainwright.setup.doctor.machine import cluster, git_command, helm_engine, python
@@ -47,6 +48,8 @@ def examine(root: Path, options: BuildOptions, *, live: bool = False) -> tuple[D
         found: list[Diagnosis] = []
         try:
             found += check(examined)
+        except NoRepositoryError:  # which the check of the clone has as an error
+            found.append(skipped("needs a git repository"))
         except TrainwrightError as error:
             found.append(Diagnosis(State.ERROR, str(error)))
         diagnoses += (replace(one, about=one.about or name) for one in found)

@@ -46,7 +46,16 @@ def environments(examined: Examined) -> Iterator[Diagnosis]:
 
 
 def clone(examined: Examined) -> Iterator[Diagnosis]:
-    repository, _ = git.find(examined.root)
+    try:
+        repository, _ = git.find(examined.root)
+    except git.NoRepositoryError:
+        yield error(
+            f"{examined.root} is not in a git repository",
+            "No engine can apply what is rendered. `plan` and `gitops publish` have no commits to "
+            "read, and `check` and `render` cannot compare rendered files with a base.",
+            "Run `git init`, `git add --all` and `git commit` there, and push it.",
+        )
+        return
     if repository.line("rev-parse", "--is-shallow-repository") == "true":
         yield warning(
             "shallow: a part of the history only",
