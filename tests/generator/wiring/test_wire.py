@@ -385,6 +385,34 @@ def test_an_identity_is_not_found_in_the_middle_of_a_stranger_s(
 
 
 @pytest.mark.parametrize(
+    ("subject", "why"),
+    [
+        ("^https://github.com/(a|b/", "missing ), unterminated subpattern at 20"),
+        ("^https://github.com/a)/", "unbalanced parenthesis at 21"),
+        ("^https://github.com/[a-z/", "unterminated character set at 20"),
+        (r"^https://github.com/\Q(a\E/", ""),
+        (r"^https://github.com/\pL\z", ""),  # which Go alone reads
+        ("^https://github.com/[]a(]/", ""),
+    ],
+)
+def test_an_expression_that_go_refuses_is_refused(
+    subject: str, why: str, wired: Repository
+) -> None:
+    identities = json.dumps([{"issuer": _ISSUER, "subject": subject}])
+    url = "oci://registry.example.com/ml/training"
+    wired.environment(
+        "west",
+        f"gitops: {{engine: flux, repository: {{url: '{url}', revision: latest, "
+        f"verify: {{identities: {identities}}}}}}}\n",
+    )
+    done = wired.run("gitops", "wire", "west")
+    assert done.exit_code == bool(why), done.output
+    if why:
+        expected = f"error[TW040]: the subject is no regular expression of Go, {why}: {subject}"
+        assert expected in done.stderr
+
+
+@pytest.mark.parametrize(
     ("gitops", "namespace", "refused"),
     [
         (GITOPS, "argocd", "Argo CD"),

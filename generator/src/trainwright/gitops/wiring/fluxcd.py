@@ -147,11 +147,12 @@ def _unfit_signatures(gitops: GitOps) -> Iterator[InvalidSetting]:
             )
             yield InvalidSetting(at, "Flux is not told who may sign", remedy)
         if artifacts[source] and verify.provider != "notation":
-            yield from _unanchored(at, verify)
+            yield from _unfit_expressions(at, verify)
 
 
-def _unanchored(at: Pointer, verify: Verify) -> Iterator[InvalidSetting]:
-    """Yield expressions that are found in identities of strangers, whose ends these choose.
+def _unfit_expressions(at: Pointer, verify: Verify) -> Iterator[InvalidSetting]:
+    """Yield expressions that match nothing, or that are found in identities of strangers, whose
+    ends these choose.
 
     https://docs.sigstore.dev/cosign/verifying/verify/#keyless-verification-using-openid-connect
     """
@@ -160,12 +161,32 @@ def _unanchored(at: Pointer, verify: Verify) -> Iterator[InvalidSetting]:
             ("issuer", identity.issuer, "^", "$"),
             ("subject", identity.subject, "^", ""),  # of which the end may be a branch
         ):
+            path = at / "identities" / str(index) / name
             bare = _LITERAL.sub("", expression)
-            if not (bare.startswith(begins) and bare.endswith(ends)) or _alternates(bare):
+            if why := _unbalanced(expression):
+                message = f"the {name} is no regular expression of Go, {why}: {expression}"
+                remedy = r"Close what is open, or write \ before a character that is meant itself."
+                yield InvalidSetting(path, message, remedy)
+            elif not (bare.startswith(begins) and bare.endswith(ends)) or _alternates(bare):
                 message = f"the {name} of others would match too: {expression}"
                 written = f"Begin it with {begins}" + (f" and end it with {ends}" if ends else "")
                 remedy = f"{written}, around a group (…) where it has alternatives."
-                yield InvalidSetting(at / "identities" / str(index) / name, message, remedy)
+                yield InvalidSetting(path, message, remedy)
+
+
+# What Python and Go both refuse, of all that Python does: the two differ in escapes and flags.
+_UNBALANCED = re.compile(r"unterminated character set|missing \), unterm|unbalanced parenthesis")
+
+
+def _unbalanced(expression: str) -> str:
+    """Return which bracket or parenthesis of an expression is not closed or opened, or ""."""
+    if r"\Q" in expression:  # behind which Go reads characters as they are
+        return ""
+    try:
+        re.compile(expression)
+    except re.error as error:
+        return f"{error.msg} at {error.pos}" if _UNBALANCED.match(error.msg) else ""
+    return ""
 
 
 def _alternates(bare: str) -> bool:
