@@ -408,8 +408,35 @@ def test_an_expression_that_go_refuses_is_refused(
     done = wired.run("gitops", "wire", "west")
     assert done.exit_code == bool(why), done.output
     if why:
-        expected = f"error[TW040]: the subject is no regular expression of Go, {why}: {subject}"
+        expected = f"error[TW040]: the subject is not a valid regular expression, {why}: {subject}"
         assert expected in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "warnings"),
+    [
+        ("repository: {url: 'http://git.example.com/ml/training.git'}", 1),
+        (
+            "mode: chart, repository: {url: 'https://git.example.com/ml/training.git'}, "
+            "chart: {url: 'http://git.example.com/charts.git', path: chart, revision: refs/tags/v1}",
+            1,
+        ),
+        ("repository: {url: 'https://git.example.com/ml/training.git'}", 0),
+        (
+            "repository: {url: 'http://git.example.com/a.git', verify: {keys: [4AEE18F83AFDEB23]}}",
+            0,
+        ),
+    ],
+)
+def test_a_repository_without_encryption_is_a_warning(
+    settings: str, warnings: int, wired: Repository
+) -> None:
+    wired.environment("west", f"gitops: {{{settings}}}\n")
+    done = wired.run("gitops", "wire", "west")
+    assert done.exit_code == 0, done.output
+    assert done.stderr.count("warning[TW044]") == warnings
+    assert ("http://git.example.com/" in done.stderr) == bool(warnings)
+    assert done.stdout
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def _unfit_expressions(at: Pointer, verify: Verify) -> Iterator[InvalidSetting]:
             path = at / "identities" / str(index) / name
             bare = _LITERAL.sub("", expression)
             if why := _unbalanced(expression):
-                message = f"the {name} is no regular expression of Go, {why}: {expression}"
+                message = f"the {name} is not a valid regular expression, {why}: {expression}"
                 remedy = r"Close what is open, or write \ before a character that is meant itself."
                 yield InvalidSetting(path, message, remedy)
             elif not (bare.startswith(begins) and bare.endswith(ends)) or _alternates(bare):

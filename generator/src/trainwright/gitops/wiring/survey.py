@@ -94,6 +94,7 @@ def load_sites(workspace: Workspace, names: tuple[str, ...] = ()) -> LoadedSites
         if jobs[name] and not folder.is_there:
             findings += _elsewhere(site, settings, len(jobs[name]))
         findings += _unpinned(site, settings)
+        findings += _unencrypted(site, settings)
         findings += _collisions(loaded, place, environments, objects)
     files = {place.file for finding in findings for place in _places(finding)}
     return LoadedSites(
@@ -336,6 +337,19 @@ def _unpinned(site: Site, settings: Layered) -> Iterator[Finding]:
             subject=site.environment.name,
             path=Pointer(f"/gitops{path}"),
         )
+
+
+def _unencrypted(site: Site, settings: Layered) -> Iterator[Finding]:
+    """Yield a finding for each repository that is read by http:// without signatures."""
+    for name, source in (("repository", site.gitops.repository), ("chart", site.gitops.chart)):
+        if source.url.startswith("http://") and not source.verify:
+            path = Pointer.of(name, "url")
+            yield dx.UNENCRYPTED.at(
+                settings.origin(path),
+                f"{source.url} is read without encryption",
+                subject=site.environment.name,
+                path=Pointer(f"/gitops{path}"),
+            )
 
 
 def _collisions(
