@@ -129,6 +129,10 @@ WRONG = {
     "a word of YAML 1.1": (HEAD + "data: {a: yes}\n", "TW011", 4, "string"),
     "a kind nobody serves": (HEAD.replace("ConfigMap", "ConfigMaps"), "TW011", 1, "ConfigMaps"),
     "a name that is refused": (HEAD.replace("settings", "Settings"), "TW516", 3, "Settings"),
+    "an object that kustomize leaves out": (
+        HEAD.replace("name: settings", 'annotations: {config.kubernetes.io/local-config: "true"}, name: settings'),
+        "TW055", 3, "kustomize leaves out",
+    ),
     "a credential": (HEAD + "data: {a: AKIAIOSFODNN7EXAMPLQ}\n", "TW710", 4, "holds"),
     "one object twice": (HEAD + "---\n" + HEAD, "TW053", 7, "twice"),
     "no object": ("- a\n", "TW005", 1, "must say"),

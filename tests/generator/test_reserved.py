@@ -157,3 +157,14 @@ def test_a_label_of_kueue_is_one_finding_that_names_the_field(
     (finding,) = json.loads(done.stdout)["report"]["results"]
     assert (finding["rule"], finding["severity"]) == ("TW026", "error")
     assert finding["remedy"] == f"Write `{instead}: main` instead."
+
+
+@pytest.mark.parametrize(("value", "refused"), [("true", True), ("", True), ("false", False)])
+def test_a_run_that_kustomize_would_leave_out_is_refused(
+    repository: Repository, value: str, refused: bool
+) -> None:
+    extra = f"annotations: {{config.kubernetes.io/local-config: '{value}'}}\n"
+    _job(repository, "job", "python", 1, extra)
+    done = repository.run("check")
+    assert done.exit_code == refused, done.output
+    assert ("error[TW026]: kustomize leaves out what has the annotation" in done.output) == refused

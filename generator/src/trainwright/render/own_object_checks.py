@@ -18,6 +18,7 @@ from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TRAINING
 from trainwright.kinds.subjects import subject_of
 from trainwright.objects.bundle import Bundle
+from trainwright.objects.kustomize import LOCAL_CONFIG, leaves_out
 from trainwright.rules import deception, families
 from trainwright.runs.record import Record
 from trainwright.specs.own_objects import OwnObject, OwnObjects
@@ -107,6 +108,11 @@ def _out_of_place(item: OwnObject, environment: Environment) -> Iterator[Finding
         message = f"metadata.namespace is {current}, the environment's is {environment.namespace}"
         remedy = f"Write namespace: {environment.namespace}."
         at = _NAMESPACE if manifest.namespace else Pointer("/metadata")
+        yield dx.OWN_OBJECT.at(_at(item, at), message, remedy=remedy)
+    if leaves_out(manifest.annotations):
+        message = f"kustomize leaves out what has the annotation {LOCAL_CONFIG}, without a word"
+        remedy = "Remove the annotation, or take the object out of objects/."
+        at = Pointer.of("metadata", "annotations", LOCAL_CONFIG)
         yield dx.OWN_OBJECT.at(_at(item, at), message, remedy=remedy)
 
 

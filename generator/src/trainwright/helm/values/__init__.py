@@ -23,6 +23,7 @@ from trainwright.kinds.capabilities import left_to_flavor
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.objects import own_labels
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
+from trainwright.objects.kustomize import LOCAL_CONFIG, leaves_out
 from trainwright.objects.pods import code, command, shm
 from trainwright.objects.pods.flags import flag_arguments
 from trainwright.objects.pods.template import CHECKPOINT_DIR, ROLE_LABEL
@@ -157,16 +158,30 @@ def reserved(
         **_object_labels(job, environment),
         **of_pods.get("podLabels", {}),
     }
+    yield from _reserved_labels(job, environment, labels)
+    if leaves_out(job.annotations):
+        message = (
+            f"kustomize leaves out what has the annotation {LOCAL_CONFIG}: the run would not begin"
+        )
+        at = Pointer.of("annotations", LOCAL_CONFIG)
+        yield Unsupported(at, message, f"Remove it ({at.dotted}: null).")
+    annotations = of_pods.get("podAnnotations", {})
+    for annotation, value in job.pod_annotations.items():
+        if value != annotations.get(annotation, value):
+            yield _reserved(target, Pointer.of("podAnnotations", annotation))
+
+
+def _reserved_labels(
+    job: Job, environment: Environment, labels: Mapping[str, Data]
+) -> Iterator[Unsupported]:
+    """Yield labels of the job that have another value in `labels`, or belong to a controller."""
+    target = TARGETS[job.target]
     for field, written in (("labels", job.labels), ("podLabels", job.pod_labels)):
         for label, value in written.items():
             if label in _OF_FIELDS and environment.queueing == "kueue":
                 yield _of_field(Pointer.of(field, label), value)
             elif value != labels.get(label, value) or label in target.controller_labels:
                 yield _reserved(target, Pointer.of(field, label))
-    annotations = of_pods.get("podAnnotations", {})
-    for annotation, value in job.pod_annotations.items():
-        if value != annotations.get(annotation, value):
-            yield _reserved(target, Pointer.of("podAnnotations", annotation))
 
 
 _KINDS_OF_NAMES = {"labels": "label", "podLabels": "label", "podAnnotations": "annotation"}
