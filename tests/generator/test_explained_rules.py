@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from documentation import ROOT
 from repository import Repository
+from trainwright.cli import main
 from trainwright.findings.diagnostics import DIAGNOSTICS
+from trainwright.kinds import TARGETS
 from trainwright.reports import rule_text
 from trainwright.rules.edits.outcomes import EDIT_RULES
 from trainwright.rules.registry import RULES
@@ -87,7 +93,8 @@ def test_the_fields_of_a_file_are_listed(
     assert shown in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 120
     listed = json.loads(repository.run("explain", *words, "-o", "json").stdout)["items"]
-    assert all(f"\n{item['field']} " in f"\n{done.stdout}" for item in listed)
+    names = [item["value"] if "value" in item else item["field"] for item in listed]
+    assert all(f"\n{name} " in f"\n{done.stdout}" for name in names)
 
 
 @pytest.mark.parametrize(
@@ -135,3 +142,40 @@ def test_a_field_that_a_file_does_not_have_names_the_nearest(repository: Reposit
     done = repository.run("explain", "job", "checkpoint.pth")
     assert done.exit_code == 2
     assert 'there is no field "pth" in checkpoint of job. Known keys: every' in done.stderr
+
+
+def _enumerations(node: Any, at: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(node, dict):
+        if "enum" in node and not at.endswith("/not"):
+            yield at, node
+        for key, inner in node.items():
+            yield from _enumerations(inner, f"{at}/{key}")
+
+
+# Whose values are explained elsewhere, or mean what they are.
+_EVIDENT = ("/kubernetes/properties/version", "/fabric")
+
+
+@pytest.mark.parametrize("name", ["job", "environment", "defaults"])
+def test_each_value_of_a_field_has_a_line(name: str) -> None:
+    found = dict(_enumerations(json.loads((ROOT / f"schemas/{name}.schema.json").read_text())))
+    for at, node in found.items():
+        if len(node["enum"]) > 1 and not at.endswith(_EVIDENT):
+            lines = node.get("enumDescriptions", [])
+            assert len(lines) == len(node["enum"]), at
+            assert all(line and "\n" not in line for line in lines), at
+
+
+def test_a_value_is_explained_beside_its_field() -> None:
+    shown = CliRunner().invoke(main, ["explain", "job", "elastic.recovery"])
+    assert shown.exit_code == 0
+    assert "\nlive     The worker is replaced while the others go on" in shown.stdout
+    shown = CliRunner().invoke(main, ["explain", "job", "target"])
+    for target in TARGETS.values():
+        if target.summary:
+            assert f"{target.name}  " in shown.stdout
+            assert target.summary.rstrip(".") in " ".join(shown.stdout.split())
+    data = CliRunner().invoke(main, ["explain", "job", "state", "-o", "json"])
+    assert [item["value"] for item in json.loads(data.stdout)["items"]] == [
+        "active", "suspended", "cancelled",
+    ]  # fmt: skip

@@ -18,6 +18,7 @@ _ANNOTATIONS = {
     "examples",
     "default",
     "deprecated",
+    "enumDescriptions",  # what an editor shows of each value
 }
 _ANY = {"type", "enum", "const", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"}
 _BY_TYPE = {
@@ -94,6 +95,10 @@ def _keywords(node: dict[str, Any], at: str) -> Iterator[str]:
             yield f"{at}: {keyword} is no keyword"
         elif keyword not in _ANNOTATIONS | _ANY | fitting:
             yield f"{at}: {keyword} does nothing for type {types}"
+    if len(node.get("enumDescriptions", [])) != len(node.get("enum", [])) and (
+        "enumDescriptions" in node
+    ):
+        yield f"{at}: enumDescriptions has not one for each value"
     if node.get("type") == "object" and "properties" in node and "additionalProperties" not in node:
         yield f"{at}: unknown keys are let through"
 

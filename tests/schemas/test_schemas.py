@@ -61,6 +61,7 @@ MUTATIONS = {
     "mimimum is no keyword": ((*FIELDS, "nodes", "mimimum"), 1),
     "minLength does nothing for type integer": ((*FIELDS, "nodes", "minLength"), 1),
     "minimum does nothing for type string": (("$defs", "duration", "minimum"), 1),
+    "enumDescriptions has not one for each value": ((*FIELDS, "state", "enumDescriptions"), ["x"]),
     "no description": ((*FIELDS, "surprise"), {"type": "string"}),
     "the example 0 is not valid": ((*FIELDS, "nodes", "examples"), [0]),
     "the default 'never' is not valid": ((*FIELDS, "state", "default"), "never"),

@@ -213,5 +213,5 @@ def _values(place: Place, pointer: Pointer) -> Iterator[Suggestion]:
             text=yamlio.inline(choice),
             label=str(choice) if isinstance(choice, str) else show(choice),
             what="value",
-            documentation=value_field.description,
+            documentation=value_field.meanings.get(str(choice), value_field.description),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import SelectionError
@@ -47,9 +48,9 @@ def text(kind: str, path: str) -> str:
     if described.choices:
         lines.append(f"One of: {', '.join(map(inline, described.choices))}")
     lines += [f"Example: {inline(example)}" for example in described.examples[:1]]
-    names = _listed(described)
-    room = max(map(len, names), default=0) + 2
-    lines += ["", *(line for key in names for line in _line(key.ljust(room), names[key]))]
+    if described.meanings:
+        lines += ["", *_described(described.meanings)]
+    lines += ["", *_described({key: _first(below) for key, below in _listed(described).items()})]
     return "\n".join(lines).strip("\n") + "\n"
 
 
@@ -59,15 +60,28 @@ def _listed(parent: Field) -> dict[str, Field]:
     return dict(sorted(fields.items()))
 
 
-def _line(name: str, below: Field) -> list[str]:
-    first = below.description.split(". ")[0].rstrip(".") or below.title
-    return textwrap.wrap(f"{name}{first}", _WIDTH, subsequent_indent=" " * len(name))
+def _first(below: Field) -> str:
+    """Return the first sentence of a field's description."""
+    return below.description.split(". ")[0].rstrip(".") or below.title
+
+
+def _described(names: Mapping[str, str]) -> Iterator[str]:
+    """Yield lines with names and what each of them is, in two columns."""
+    written = {inline(name): what.rstrip(".") for name, what in names.items()}
+    room = max(map(len, written), default=0) + 2
+    for name, what in written.items():
+        yield from textwrap.wrap(name.ljust(room) + what, _WIDTH, subsequent_indent=" " * room)
 
 
 def items(kind: str, path: str) -> list[Data]:
-    """The same as data."""
-    fields = _listed(named(kind, path))
+    """Return the same as data: the values that a field may have, and the fields in it."""
+    described = named(kind, path)
+    values = described.meanings.items()
+    fields = _listed(described)
     return [
-        {"field": key, "description": below.description, "examples": list(below.examples)}
-        for key, below in fields.items()
+        *({"value": value, "description": meaning} for value, meaning in values),
+        *(
+            {"field": key, "description": below.description, "examples": list(below.examples)}
+            for key, below in fields.items()
+        ),
     ]

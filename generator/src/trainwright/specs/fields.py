@@ -51,6 +51,12 @@ class Field:
         return tuple(values or ())
 
     @property
+    def meanings(self) -> dict[str, str]:
+        """What each of the values that it may have means, where the schema describes them."""
+        part = next((part for _, part in self.parts if "enum" in part), {})
+        return dict(zip(part.get("enum", ()), part.get("enumDescriptions", ()), strict=False))
+
+    @property
     def shape(self) -> str:
         """How a value is written: "object", "array", or "" for a value on the line of its key."""
         kind = self._first("type")
