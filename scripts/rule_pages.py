@@ -1,25 +1,33 @@
-"""Write docs/rules.md and a page a rule below docs/rules/ from the registries.
+"""Write docs/rules.md and a page per rule below docs/rules/ from the registries.
 
 python scripts/rule_pages.py [--check]
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
 import generated
 import yaml
+from rule_guides import guide
+from rule_samples import hits, reported
 
 from trainwright.datatypes.data import Data
-from trainwright.datatypes.finding import Severity
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
-from trainwright.reports.rule_text import since
+from trainwright.reports.rule_text import checks, reported_by, since, waiving
 from trainwright.rule_model.edit import EditRule, EditSample
 from trainwright.rule_model.rule import Rule, Sample
-from trainwright.rule_model.spec_sample import SpecSample, spec_sample
+from trainwright.rule_model.spec_sample import (
+    ENVIRONMENT,
+    JOB,
+    SpecSample,
+    environment_with,
+    spec_sample,
+)
 from trainwright.rules.edits.outcomes import EDIT_RULES
-from trainwright.rules.edits.table import reported_by
+from trainwright.rules.edits.table import reported_by as edits_of
 from trainwright.rules.policy import waivable
 from trainwright.rules.registry import RULES
 
@@ -28,7 +36,7 @@ COMMAND = "python scripts/rule_pages.py"
 Any = Diagnostic | Rule | EditRule
 _GENERATED = f"<!-- Generated from the rules by `{COMMAND}`. Do not edit. -->"
 _FAMILIES = {
-    "0": "What people write, and how files override each other",
+    "0": "Job specs, environments and rendered files",
     "1": "PyTorchJob",
     "2": "TrainJob and training runtimes",
     "3": "JobSet and Job",
@@ -38,10 +46,32 @@ _FAMILIES = {
     "7": "Pods",
     "8": "RayJob",
 }
+_HEAD = """\
+What `trainwright check`, `render`, `plan` and `validate` report, by its id. `trainwright explain TW718` prints a page of these in the terminal.
+
+TW0xx are about the files that you write and those that are rendered; all others look at Kubernetes objects, whether rendered from a job spec or written by hand. Rules with an outcome, such as `ignored`, are about a change of an object that is in the cluster already; `plan` and `validate --against` report them.
+
+## Severities and waivers
+
+| severity | means |
+|---|---|
+| `error` | nothing is rendered, and `check` exits with 1 |
+| `warning` | it is rendered, and most likely fails or wastes accelerators; `--fail-on warning` lets it fail CI |
+| `note` | worth a look |
+| `off` | the rule is not applied |
+| `required` | an error that no job spec may waive |
+
+An environment sets the severity of a rule for all of its jobs, in environment.yaml: `severities: {TW718: error}`. A waiver accepts a finding of one job until a date, with a reason: `waivers` of its job spec, or of environment.yaml. Rules without which nothing can be rendered have neither, as their pages state.
+
+## Samples
+
+Each page has what the rule reports. Of a manifest there is only what the rule reads. A job spec is whole, `environments/prod/jobs/train.yaml`; its environment is this one, with the lines that the page has in place of those of the same keys:
+"""  # noqa: E501 - a paragraph is a line, as on the other pages
+_ALIKE = 0.5  # of its lines: below that, what differs is longer than the whole
 
 
 def pages() -> dict[Path, str]:
-    """Every page by its path: the index, and one a rule."""
+    """Every page by its path: the index, and one per rule."""
     every: list[Any] = [*DIAGNOSTICS.values(), *RULES.values(), *EDIT_RULES.values()]
     every.sort(key=lambda rule: rule.id)
     rule_pages = {DOCS / "rules" / f"{rule.id}.md": page(rule) for rule in every}
@@ -50,20 +80,10 @@ def pages() -> dict[Path, str]:
 
 def contents(every: list[Any]) -> str:
     """The index: one table per family."""
-    lines = [
-        _GENERATED,
-        "# Rules",
-        "",
-        "Most rules look at what is rendered; TW0xx look at what people write, and those marked",
-        "with a verdict look at an edit of a live object. Unless a rule states that it",
-        "cannot be waived, its severity is set in environment.yaml (`severities`), and it is",
-        "waived there or in a job spec (`waivers`), with a reason and a date. A severity of",
-        "`required` is an error that no job spec may waive.",
-        "`trainwright explain TW718` prints a page of these in the terminal.",
-        "",
-    ]
+    lines = [_GENERATED, "# Rules", "", _HEAD, *_block("yaml", environment_with(""))]
     for digit, title in _FAMILIES.items():
-        lines += [f"## {title}", "", "| id | severity | name | what holds |", "|---|---|---|---|"]
+        head = "| id | severity | name | what must hold |"
+        lines += [f"## {title}", "", head, "|---|---|---|---|"]
         for rule in every:
             if rule.id[2] == digit:
                 weight = rule.severity.value
@@ -76,108 +96,149 @@ def contents(every: list[Any]) -> str:
 
 
 def page(rule: Any) -> str:
-    """One rule: what holds, why, samples, what to do, how to waive it, where it was read."""
-    parts = [_GENERATED, f"# {rule.id}: {rule.name}", "", *_facts(rule), "", rule.summary, ""]
-    parts += ["## Why", "", rule.effect, "", "## How to see it", "", rule.symptom, ""]
+    """One rule: what must hold, what to do, samples, the symptom, waivers, where it was read."""
+    parts = [_GENERATED, f"# {rule.id}: {rule.name}", "", rule.summary, "", *_facts(rule), ""]
+    parts += ["## Effect", "", rule.effect, "", *_remedy(rule)]
     if sample := spec_sample(rule.id):
-        parts += [*_specs(sample), "## What to do", "", rule.remedy, ""]
+        parts += _specs(rule.id, sample)
     if isinstance(rule, Rule):
-        parts += [*_sample("A manifest that fails", rule.failing)]
-        parts += _samples("Manifests that fail as well", rule.variants)
-        parts += [*_sample("A manifest that passes", rule.passing)]
-        parts += _samples("Manifests that pass as well", rule.near_misses)
+        parts += _manifests(rule)
     if isinstance(rule, EditRule):
-        title = f"Is {rule.verdict.value}"
-        parts += [*_step(title, rule.failing), *_step("Is not", rule.passing)]
-    if not sample:
-        parts += ["## What to do", "", rule.remedy, ""]
-    if isinstance(rule, Rule) and rule.by_hand:
-        parts += [f"In a manifest without a job spec: {rule.by_hand}", ""]
-    parts += _waiving(rule)
-    sources = dict.fromkeys(_sources(rule))
+        parts += _step(f"A change that is reported as {rule.verdict.value}", rule.failing)
+        parts += _step("A change that is not", rule.passing)
+    parts += ["## Symptom", "", rule.symptom, "", *_waiving(rule)]
+    if isinstance(rule, Rule):
+        parts += _more("More manifests that fail", rule.variants, rule.failing)
+        parts += _more("More manifests that pass", rule.near_misses, rule.failing)
+    sources = dict.fromkeys(map(_link, _sources(rule)))
     if sources:
         parts += ["## Source", "", *(f"* {source}" for source in sources), ""]
     return "\n".join(parts).rstrip() + "\n"
 
 
 def _facts(rule: Any) -> Iterator[str]:
-    yield f"* Severity: {rule.severity.value}"
-    if not isinstance(rule, Diagnostic) and (version := since(rule)):
-        yield f"* Since: {version}"
+    yield f"* Severity: [{rule.severity.value}](../rules.md#severities-and-waivers)"
+    yield f"* Reported by: {reported_by(rule)}"
+    if about := checks(rule):
+        yield f"* Checks: {about}"
     if isinstance(rule, EditRule):
-        yield f"* Verdict: {rule.verdict.value}"
-        kinds = sorted({str(kind) for edit in reported_by(rule.id) for kind in edit.kinds})
-        yield f"* Looks at changes of: {', '.join(kinds) or 'any object'}"
-        yield "* Fields, and how it is known: [the table of edits](../edits.md)"
-    elif isinstance(rule, Rule):
-        yield f"* Looks at: {', '.join(map(str, rule.kinds)) or 'any object'}"
-        if rule.spec:
-            yield f"* Set by: `{rule.spec.dotted}` of a job spec"
+        yield f"* Outcome: [{rule.verdict.value}](../edits.md)"
+    elif isinstance(rule, Rule) and rule.spec:
+        field = rule.spec.dotted
+        yield f"* Field of the job spec: [`{field}`](../schema.md#job-{field})"
+    if not isinstance(rule, Diagnostic) and (version := since(rule)):
+        yield f"* Applies from: {version}"
+    yield f"* Guide: {guide(rule)}"
 
 
-def _specs(sample: SpecSample) -> Iterator[str]:
-    """The lines of job specs, as people write them."""
-    yield from ("## A job spec that fails", "", "```yaml", sample.fails.rstrip(), "```", "")
+def _remedy(rule: Any) -> Iterator[str]:
+    yield from ("## Remedy", "", rule.remedy, "")
+    if isinstance(rule, Rule) and rule.by_hand:
+        yield from (f"In a manifest without a job spec: {rule.by_hand}", "")
+
+
+def _specs(key: str, sample: SpecSample) -> Iterator[str]:
+    """A whole job spec that fails, what is reported, and the lines that pass instead."""
+    yield from ("## A job spec that fails", "")
+    yield f"`{JOB}`, in [this environment](../rules.md#samples):"
+    yield from ("", *_block("yaml", sample.failing_job))
     if sample.environment:
-        yield from ("in an environment with", "", "```yaml", sample.environment.rstrip(), "```", "")
-    yield from ("## A job spec that passes", "", "```yaml", sample.passes.rstrip(), "```", "")
+        yield f"Lines of `{ENVIRONMENT}`:"
+        yield from ("", *_block("yaml", sample.environment))
+    yield from ("`trainwright check` reports:", "", *_block("text", reported(key, sample)))
+    yield from ("With these lines instead it passes:", "", *_block("yaml", sample.passes))
     for mistake in sample.mistakes:
-        yield from (f"## {mistake.of}", "", "```yaml", mistake.fails.rstrip(), "```", "")
-        yield from ("is reported as", "", "```text", mistake.reported, "```", "")
-        yield from ("and passes as", "", "```yaml", mistake.passes.rstrip(), "```", "")
+        yield from (f"### {mistake.of}", "", *_block("yaml", mistake.fails))
+        yield from ("is reported as", "", *_block("text", mistake.reported))
+        yield from ("and passes as", "", *_block("yaml", mistake.passes))
 
 
-def _sample(title: str, sample: Sample) -> Iterator[str]:
-    yield from (f"## {title}", "", *_yaml(*sample.objects))
-    if sample.environment:
-        yield from ("in an environment with", "", *_yaml(sample.environment))
+def _manifests(rule: Rule) -> Iterator[str]:
+    fails, passes = rule.failing, rule.passing
+    yield from ("## A manifest that fails", "", *_yaml(*fails.objects))
+    if fails.environment:
+        yield from ("in an environment with", "", *_yaml(fails.environment))
+    yield from ("is reported as", "", *_block("text", _message(rule)))
+    yield from ("and passes as", "", *_yaml(*passes.objects))
+    if passes.environment != fails.environment:
+        yield from ("in an environment with", "", *_yaml(passes.environment))
 
 
-def _samples(title: str, samples: tuple[Sample, ...]) -> Iterator[str]:
-    if samples:
-        yield from (f"## {title}", "")
-    for sample in samples:
-        yield from _yaml(*sample.objects)
+def _message(rule: Rule) -> str:
+    subject, hit = hits(rule, rule.failing)[0]
+    at = f"\n  = in: {subject.manifest.kind} {hit.pointer}" if hit.pointer else ""
+    return f"{rule.severity.value}[{rule.id}]: {hit.message}{at}"
+
+
+def _more(title: str, samples: tuple[Sample, ...], first: Sample) -> Iterator[str]:
+    """Other samples, as what differs from the first one that fails where that is the shorter."""
+    if not samples:
+        return
+    yield from (f"## {title}", "")
+    blocks = [_compared(sample, first) for sample in samples]
+    intros = {"diff": "Compared with the manifest above that fails:", "yaml": "Of another form:"}
+    for language, intro in intros.items():
+        texts = [text for kind, text in blocks if kind == language]
+        yield from (intro, "") if texts else ()
+        for text in texts:
+            yield from _block(language, text)
+
+
+def _compared(sample: Sample, first: Sample) -> tuple[str, str]:
+    old, new = (_dumped(*one.objects).splitlines() for one in (first, sample))
+    if difflib.SequenceMatcher(None, old, new, autojunk=False).ratio() < _ALIKE:
+        return "yaml", "\n".join(new)
+    changes = list(difflib.unified_diff(old, new, n=3, lineterm=""))[2:]
+    return "diff", "\n".join("@@" if line.startswith("@@") else line for line in changes)
+
+
+def _block(language: str, text: str) -> Iterator[str]:
+    yield from (f"```{language}", text.rstrip(), "```", "")
 
 
 def _yaml(*documents: Data) -> Iterator[str]:
-    yield "```yaml"
-    yield yaml.safe_dump_all(documents, sort_keys=False, width=100).rstrip()
-    yield from ("```", "")
+    yield from _block("yaml", _dumped(*documents))
+
+
+def _dumped(*documents: Data) -> str:
+    return yaml.safe_dump_all(documents, sort_keys=False, width=100)
 
 
 def _step(title: str, step: EditSample) -> Iterator[str]:
-    yield from (f"## {title}", "", *_yaml(step.before))
+    yield from (f"## {title}", "")
     if step.after:
-        yield from ("becomes", "", *_yaml(step.after))
+        old, new = (_dumped(one).splitlines() for one in (step.before, step.after))
+        changes = list(difflib.unified_diff(old, new, n=100, lineterm=""))[3:]
+        yield from _block("diff", "\n".join(changes))
     else:
-        yield from ("is removed from git.", "")
+        yield from ("This object is removed from git:", "", *_yaml(step.before))
 
 
 def _waiving(rule: Any) -> Iterator[str]:
-    yield from ("## How to waive it", "")
+    yield from ("## When to waive it", "")
     if rule.id not in waivable():
-        why = ": without it nothing is rendered" if rule.severity is Severity.ERROR else ""
-        yield from (f"It cannot be waived{why}.", "")
+        yield from (waiving(rule), "")
         return
-    yield "For one job, in its spec:"
-    yield from ("", "```yaml", "waivers:", f"  {rule.id}:")
-    yield from ('    reason: "why it is accepted"', '    until: "2027-06-30"', "```", "")
-    yield "For a whole environment, in environment.yaml:"
-    yield from (
-        "",
-        "```yaml",
-        f"severities: {{{rule.id}: off}} # or note, warning, error; required: no job may waive it",
-        "```",
-        "",
-    )
+    yield from (waiving(rule), "", "For one job, in its spec:", "")
+    example = f'waivers:\n  {rule.id}:\n    reason: "why it is accepted"\n    until: "2027-06-30"'
+    yield from _block("yaml", example)
+    yield from ("For all jobs of an environment, in environment.yaml:", "")
+    weights = "or note, warning, error; required: no job may waive it"
+    yield from _block("yaml", f"severities: {{{rule.id}: off}} # {weights}")
 
 
 def _sources(rule: Any) -> Iterator[str]:
     if isinstance(rule, Rule | EditRule) and rule.source:
         yield rule.source
     if isinstance(rule, EditRule):
-        yield from (edit.source for edit in reported_by(rule.id))
+        yield from (edit.source for edit in edits_of(rule.id))
+
+
+def _link(source: str) -> str:
+    """A file of a repository at a tag, as owner/name@tag:path, as a link; others as they are."""
+    place, _, path = source.partition(":")
+    repository, _, tag = place.partition("@")
+    return f"[{source}](https://github.com/{repository}/blob/{tag}/{path})" if tag else source
 
 
 if __name__ == "__main__":

@@ -66,7 +66,8 @@ def _rows(kind: str, above: str, within: Field) -> Iterator[str]:
             continue
         section = _ELSEWHERE.get((kind, path))
         value = f"fields of {section}" if section else _value(inner)
-        yield f"| `{path}` | {value} | {_default(inner)} | {_sentence(inner)} |"
+        anchor = f'<a id="{kind}-{path}"></a>' if "<" not in path else ""
+        yield f"| {anchor}`{path}` | {value} | {_default(inner)} | {_sentence(inner)} |"
         if section is None:
             yield from _rows(kind, path, inner)
 

@@ -123,7 +123,7 @@ def test_pages_name_who_acts_and_what_programs_do() -> None:
 
 def test_the_words_of_rules_are_among_the_texts() -> None:
     texts = [text for path in _files(SOURCES[0]) for _, text in _texts(path)]
-    assert "No variable of debugging is left on." in texts
+    assert "Every container has an image." in texts
 
 
 def test_the_patterns_find_what_they_are_for() -> None:

@@ -166,10 +166,10 @@ def _over_budget(tmp_path: Path, extra: str, job: str = "") -> tuple[int, list[s
 @pytest.mark.parametrize(
     ("extra", "code", "found"),
     [
-        ("budget: {gpuHours: 63}\n", 0, ["note the runs of prod ask for 64 GPU-hours, the budget is 63: 1 more than that"]),
+        ("budget: {gpuHours: 63}\n", 0, ["note the runs of prod request 64 GPU-hours, the budget is 63: 1 more than that"]),
         ("budget: {gpuHours: 64}\n", 0, []),
-        ("budget: {cost: 100}\n", 0, ["note the runs of prod ask for 160 USD, the budget is 100: 60 more than that"]),
-        ("budget: {gpuHours: 10}\nseverities: {TW034: required}\n", 1, ["error the runs of prod ask for 64 GPU-hours, the budget is 10: 54 more than that"]),
+        ("budget: {cost: 100}\n", 0, ["note the runs of prod request 160 USD, the budget is 100: 60 more than that"]),
+        ("budget: {gpuHours: 10}\nseverities: {TW034: required}\n", 1, ["error the runs of prod request 64 GPU-hours, the budget is 10: 54 more than that"]),
         ('budget: {gpuHours: 10}\nseverities: {TW034: "off"}\n', 0, []),
         ("severities: {TW034: required}\n", 0, []),
     ],

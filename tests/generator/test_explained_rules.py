@@ -25,9 +25,9 @@ def test_explain_of_a_rule_is_its_page(repository: Repository) -> None:
     assert shown == repository.run("explain", "misspelt-library-variable").stdout
     rule = RULES["TW760"]
     words = " ".join(shown.split())
-    for part in (rule.summary, rule.effect, rule.remedy, rule.source, "Set by env"):
+    for part in (rule.summary, rule.effect, rule.remedy, rule.source, "Field env"):
         assert part in words
-    fails, passes = shown.split("Fails:\n")[1].split("Passes:\n")
+    fails, passes = shown.split("A manifest that fails:\n")[1].split("A manifest that passes:\n")
     assert list(yaml.safe_load_all(fails)) == list(rule.failing.objects)
     assert list(yaml.safe_load_all(passes.split("Page ")[0])) == list(rule.passing.objects)
     (item,) = json.loads(repository.run("explain", "TW760", "-o", "json").stdout)["items"]
@@ -42,9 +42,9 @@ def test_every_rule_is_explained() -> None:
         assert shown.startswith(f"{rule}: ")
         assert f"docs/rules/{rule}.md" in shown
         words = " ".join(shown.split())
-        assert ("It cannot be waived." in words) != (f"`waivers: {{{rule}: " in words), rule
-        assert ("Fails:" in shown) == (rule in RULES), rule
-        assert ("Is not:" in shown) == (rule in EDIT_RULES), rule
+        assert ("It cannot be waived" in words) != (f"`waivers: {{{rule}: " in words), rule
+        assert ("A manifest that fails:" in shown) == (rule in RULES), rule
+        assert ("A change that is not:" in shown) == (rule in EDIT_RULES), rule
 
 
 @pytest.mark.parametrize(

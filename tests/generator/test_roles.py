@@ -535,7 +535,7 @@ def test_one_machine_has_the_gpus_of_all_services(tmp_path: Path) -> None:
     assert repository.run("check").exit_code == 0
     repository.write("vm/jobs/grpo.yaml", ON_ONE_MACHINE.replace("nodes: 2", "nodes: 4"))
     printed = repository.run("check").output
-    assert "compose: one machine has 8 GPUs, and 10 are asked for (train 2, rollout 8)" in printed
+    assert "compose: one machine has 8 GPUs, and 10 are requested (train 2, rollout 8)" in printed
 
 
 @pytest.mark.parametrize(
@@ -1082,8 +1082,8 @@ def test_a_role_may_say_how_long_its_port_may_take(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ready", "told"),
     [
-        ("{within: 15m}", "a connection is asked for at a port, and the role has none"),
-        ("{path: /, within: 15m}", "an HTTP path is asked for at a port, and the role has none"),
+        ("{within: 15m}", "a connection is requested at a port, and the role has none"),
+        ("{path: /, within: 15m}", "an HTTP path is requested at a port, and the role has none"),
         ("{path: /, command: [a]}", "has keys that exclude each other: command, path"),
     ],
 )

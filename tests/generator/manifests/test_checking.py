@@ -191,4 +191,4 @@ def test_remedies_are_for_manifests() -> None:
     job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  template:\n    spec:\n"
     body = "".join(f"      {line[2:]}\n" for line in pod.split("spec:\n")[1].splitlines())
     remedies = {f.rule: f.remedy for f in findings(f"{job}      restartPolicy: Never\n{body}")}
-    assert remedies["TW702"] == "Mount an emptyDir with medium: Memory at /dev/shm."
+    assert remedies["TW702"] == "Mount an `emptyDir` with `medium: Memory` at `/dev/shm`."

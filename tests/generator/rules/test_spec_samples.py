@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import jsonschema_rs
@@ -13,37 +12,16 @@ import yaml
 from repository import Repository
 from trainwright.reports import rule_text
 from trainwright.reports.report import every_rule
-from trainwright.rule_model.spec_sample import FOLDER, Mistake, spec_sample
+from trainwright.rule_model.spec_sample import (
+    FOLDER,
+    Mistake,
+    environment_with,
+    job_with,
+    spec_sample,
+)
 
 SCHEMA = json.loads((FOLDER.parent / "spec_sample.schema.json").read_text())
 RULES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
-JOB = """\
-apiVersion: trainwright.io/v1alpha1
-kind: JobSpec
-name: train
-image: {repository: registry.example.com/ml/train, tag: "1.0"}
-entrypoint: {script: train.py}
-pool: h100
-resources: {cpu: "16", memory: 128Gi, gpu: 8}
-nodes: 2
-maxDuration: 24h
-"""
-ENVIRONMENT = """\
-apiVersion: trainwright.io/v1alpha1
-kind: Environment
-namespace: training
-kubernetes: {version: "1.34"}
-targets: {pytorchjob: {version: "1.9", restrictedInitContainer: true}, jobset: {}, job: {}}
-pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 16}}
-"""
-
-
-def _with(text: str, lines: str) -> str:
-    """A file with lines in place of those of the same keys."""
-    keys = re.findall(r"^(\w+):", lines, re.MULTILINE)
-    return (
-        "".join(one for one in text.splitlines(True) if one.partition(":")[0] not in keys) + lines
-    )
 
 
 def _found(root: Path, lines: str, environment: str) -> set[str]:
@@ -52,8 +30,8 @@ def _found(root: Path, lines: str, environment: str) -> set[str]:
 
 def _results(root: Path, lines: str, environment: str) -> list[dict[str, str]]:
     repository = Repository(root)
-    repository.write("prod/environment.yaml", _with(ENVIRONMENT, environment))
-    repository.write("prod/jobs/train.yaml", _with(JOB, lines))
+    repository.write("prod/environment.yaml", environment_with(environment))
+    repository.write("prod/jobs/train.yaml", job_with(lines))
     done = repository.run("check", "--no-cache", "-o", "json")
     results: list[dict[str, str]] = json.loads(done.stdout)["report"]["results"]
     return results

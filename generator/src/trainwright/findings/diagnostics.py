@@ -15,7 +15,8 @@ from trainwright.datatypes.frozen import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic(Cause):
-    """One kind of mistake; `effect`, `symptom` and `remedy` are as in the words of a rule.
+    """One kind of mistake; `effect`, `symptom`, `remedy` and `waive` are as in a rule's words, and
+    `reported_by` are the commands that find it.
 
     The remedy is the default for findings without a more precise one. Those that are `waivable`
     have their weight set in environment.yaml, as rules have.
@@ -29,6 +30,8 @@ class Diagnostic(Cause):
     remedy: str
     severity: Severity = Severity.ERROR
     waivable: bool = False
+    waive: str = ""
+    reported_by: str = "`check`, `render`, `plan` and editors"
 
 
 _WORDS = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))

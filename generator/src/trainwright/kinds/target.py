@@ -82,7 +82,7 @@ def one_process(job: Job) -> Iterator[Unsupported]:
     if job.launcher == "python" and job.procs_per_node > 1 and job.entrypoint.launched:
         yield Unsupported(
             Pointer("/launcher"),
-            f"python starts one process per node, but {job.procs_per_node} are asked for",
+            f"python starts one process per node, but {job.procs_per_node} are requested",
             "Use launcher trainwright or torchrun, or set procsPerNode: 1.",
         )
 

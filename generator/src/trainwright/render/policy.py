@@ -77,7 +77,7 @@ class EnvironmentCheck:
                     f"; {plural(fit.unknown, 'job')} more cannot be counted" if fit.unknown else ""
                 )
                 message = (
-                    f"the runs of {self.name} ask for {need} {fit.unit}, the budget is {has}: "
+                    f"the runs of {self.name} request {need} {fit.unit}, the budget is {has}: "
                     f"{short} more than that{rest}"
                 )
                 place = document.key_place(at)

@@ -11,21 +11,28 @@ from typing import TYPE_CHECKING
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import SelectionError
+from trainwright.datatypes.finding import Severity
 from trainwright.documents.yamlio import dump
 from trainwright.findings.diagnostics import Diagnostic
 from trainwright.reports.report import every_rule, help_uri
 from trainwright.rule_model.edit import EditRule, EditSample
 from trainwright.rule_model.rule import Rule, Sample
 from trainwright.rule_model.rule_file import Documented
-from trainwright.rule_model.spec_sample import SpecSample, spec_sample
+from trainwright.rule_model.spec_sample import ENVIRONMENT, JOB, SpecSample, spec_sample
+from trainwright.rules.edits.table import reported_by as edits_of
 from trainwright.rules.policy import waivable
 from trainwright.specs.upstream import upstream
 
 if TYPE_CHECKING:
     from trainwright.reports.report import AnyRule
 
-_WIDTH, _LABEL = 100, 12
-
+_WIDTH, _LABEL = 100, 14
+_SELDOM = {
+    Severity.ERROR: "Seldom: what the API server or an operator refuses, it refuses with a waiver "
+    "too. Waive it where your cluster differs from what the rule knows, as with a newer operator.",
+    Severity.WARNING: "Where its effect is accepted, or your cluster prevents it.",
+    Severity.NOTE: "Where what it notes is meant.",
+}
 
 _ID = re.compile(r"TW\d\w*", re.IGNORECASE)
 
@@ -53,10 +60,10 @@ def text(rule: AnyRule) -> str:
     if sample := spec_sample(rule.id):
         lines += _specs(sample)
     if isinstance(rule, Rule):
-        lines += ["", "In a manifest:"] if sample else []
         lines += _samples(rule.failing, rule.passing)
     if isinstance(rule, EditRule):
-        lines += [*_edit(f"Is {rule.verdict.value}", rule.failing), *_edit("Is not", rule.passing)]
+        lines += _edit(f"A change that is reported as {rule.verdict.value}", rule.failing)
+        lines += _edit("A change that is not", rule.passing)
     return "\n".join([*lines, "", *_labelled("Page", help_uri(rule.id)), ""])
 
 
@@ -71,6 +78,7 @@ def item(rule: AnyRule) -> Data:
         "remedy",
         "symptom",
         "by_hand",
+        "waive",
         "source",
     )
     words = {name: str(getattr(rule, name, "")) for name in fields}
@@ -84,24 +92,57 @@ def item(rule: AnyRule) -> Data:
 
 
 def _facts(rule: AnyRule) -> Iterator[tuple[str, str]]:
-    yield "Otherwise", rule.effect
-    yield "What to do", rule.remedy
-    yield "To see it", rule.symptom
-    yield "To waive it", _waiving(rule)
+    yield "Effect", rule.effect
+    yield "Remedy", rule.remedy
     if isinstance(rule, Rule):
-        yield "By hand", rule.by_hand
-        yield "Set by", rule.spec.dotted
+        yield "In manifests", rule.by_hand
+    yield "Symptom", rule.symptom
+    yield "Reported by", reported_by(rule).replace("`", "")
+    yield "Checks", checks(rule)
+    if isinstance(rule, Rule):
+        yield "Field", rule.spec.dotted
     if not isinstance(rule, Diagnostic):
-        yield "Since", since(rule)
+        yield "Applies from", since(rule)
+    yield "Waiver", _waiver(rule)
+    if not isinstance(rule, Diagnostic):
         yield "Source", rule.source
 
 
-def _waiving(rule: AnyRule) -> str:
+def reported_by(rule: AnyRule) -> str:
+    """Return the commands that report a rule."""
+    if isinstance(rule, Diagnostic):
+        return rule.reported_by
+    if isinstance(rule, EditRule):
+        return "`plan`, and `validate --against`"
+    return "`check`, `render`, `plan`, `validate` and editors"
+
+
+def checks(rule: AnyRule) -> str:
+    """Return the objects that a rule looks at; empty if it looks at files."""
+    if isinstance(rule, Diagnostic):
+        return ""
+    if isinstance(rule, EditRule):
+        kinds = sorted({str(kind) for edit in edits_of(rule.id) for kind in edit.kinds})
+        return f"changes of {', '.join(kinds) or 'any object'}"
+    of_pods = rule.id.startswith("TW7")
+    return ", ".join(map(str, rule.kinds)) or ("pods of any object" if of_pods else "any object")
+
+
+def waiving(rule: AnyRule) -> str:
+    """Return when a finding may be accepted, or that it may not."""
     if rule.id not in waivable():
-        return "It cannot be waived."
+        blocks = rule.severity is Severity.ERROR and "`render`" in reported_by(rule)
+        return f"It cannot be waived{': nothing is rendered until it is corrected' * blocks}."
+    return rule.waive or _SELDOM[rule.severity]
+
+
+def _waiver(rule: AnyRule) -> str:
+    when = waiving(rule)
+    if rule.id not in waivable():
+        return when
     job = f"waivers: {{{rule.id}: {{reason: why it is accepted, until: 2027-06-30}}}}"
     severity = f"severities: {{{rule.id}: off}}"
-    return f"For one job, in its spec, `{job}`; for an environment, in its file, `{severity}`."
+    return f"{when} For a job, in its spec, `{job}`; for an environment, in its file, `{severity}`."
 
 
 def since(rule: Documented) -> str:
@@ -127,10 +168,10 @@ def _wrapped(words: str, initial: str = "", rest: str = "") -> list[str]:
 
 
 def _specs(sample: SpecSample) -> Iterator[str]:
-    parts = {"In a job spec, this fails": sample.fails, "and this passes": sample.passes}
-    parts |= {"in an environment with": sample.environment} if sample.environment else {}
-    for title, lines in parts.items():
-        yield from _indented(title, lines)
+    yield from _indented(f"A job spec that fails, {JOB}", sample.failing_job)
+    if sample.environment:
+        yield from _indented(f"with these lines in {ENVIRONMENT}", sample.environment)
+    yield from _indented("With these lines instead it passes", sample.passes)
     for mistake in sample.mistakes:
         yield from _indented(mistake.of, mistake.fails)
         yield from _indented("is reported as", mistake.reported)
@@ -142,10 +183,10 @@ def _indented(title: str, lines: str) -> Iterator[str]:
 
 
 def _samples(failing: Sample, passing: Sample) -> Iterator[str]:
-    yield from _documents("Fails", failing.objects)
+    yield from _documents("A manifest that fails", failing.objects)
     if failing.environment:
         yield from _documents("in an environment with", (failing.environment,))
-    yield from _documents("Passes", passing.objects)
+    yield from _documents("A manifest that passes", passing.objects)
     if passing.environment != failing.environment:
         yield from _documents("in an environment with", (passing.environment,))
 
@@ -155,7 +196,7 @@ def _edit(title: str, sample: EditSample) -> Iterator[str]:
     if sample.after:
         yield from _documents("becomes", (sample.after,))
     else:
-        yield from ("", "is removed from git")
+        yield from ("", "is removed from git.")
 
 
 def _documents(title: str, documents: tuple[Data, ...]) -> Iterator[str]:

@@ -25,8 +25,9 @@ _SEPARATOR = "\n---\n"
 class Words:
     """The texts of a rule: `summary` is what must hold; `effect` what happens otherwise; `remedy`
     what to do, ending in a full stop; `symptom` how a cluster shows what is wrong; `by_hand` the
-    remedy for manifests without a job spec, if the other mentions one. `source` is where this is
-    documented, a URL or repository path, or `upstream` its row in upstream.yaml.
+    remedy for manifests without a job spec, if the other mentions one; `waive` when the finding may
+    be accepted. `source` is where this is documented, a URL or repository path, or `upstream` its
+    row in upstream.yaml.
     """
 
     summary: str
@@ -34,6 +35,7 @@ class Words:
     remedy: str
     symptom: str
     by_hand: str = ""
+    waive: str = ""
     source: str = ""
     upstream: str = ""
 
@@ -66,6 +68,10 @@ class Documented(Cause):
     @property
     def symptom(self) -> str:
         return self.words.symptom
+
+    @property
+    def waive(self) -> str:
+        return self.words.waive
 
     @property
     def source(self) -> str:

@@ -1,12 +1,13 @@
 """Samples of a rule in a job spec: lines that break it and lines that do not, as people write them.
 
 A rule that users of specs can meet has a file such as `specs/TW718.yaml`, whether it looks at
-files, rendered objects or edits. Its lines belong in an ordinary job, the rest of which is in
-`tests/generator/rules/test_spec_samples.py`.
+files, rendered objects or edits. Its lines stand in place of those of the same keys in an ordinary
+job, `sample_job.yaml`, of an ordinary environment, `sample_environment.yaml`.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.documents.yamlio import load_rendered
 
 FOLDER = Path(__file__).parent / "specs"
+JOB = "environments/prod/jobs/train.yaml"
+ENVIRONMENT = "environments/prod/environment.yaml"
+
+_KEY = re.compile(r"^(\w+):", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,11 @@ class SpecSample:
     environment: str = ""
     mistakes: tuple[Mistake, ...] = ()
 
+    @property
+    def failing_job(self) -> str:
+        """The whole job spec that fails."""
+        return job_with(self.fails)
+
 
 @cache
 def spec_sample(rule: str) -> SpecSample | None:
@@ -51,3 +61,20 @@ def spec_sample(rule: str) -> SpecSample | None:
     (data,) = load_rendered(path.read_text("utf-8"))
     mistakes = tuple(Mistake(**mistake) for mistake in data.pop("mistakes", ()))
     return SpecSample(**data, mistakes=mistakes)
+
+
+def job_with(lines: str) -> str:
+    """Return the text of an ordinary job spec with lines in place of those of the same keys."""
+    return _with("sample_job.yaml", lines)
+
+
+def environment_with(lines: str) -> str:
+    """The same for the environment of the job."""
+    return _with("sample_environment.yaml", lines)
+
+
+def _with(name: str, lines: str) -> str:
+    ordinary = (FOLDER.parent / name).read_text("utf-8")
+    keys = _KEY.findall(lines)
+    kept = (one for one in ordinary.splitlines(True) if one.partition(":")[0] not in keys)
+    return "".join(kept) + lines

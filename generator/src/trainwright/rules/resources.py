@@ -331,7 +331,7 @@ def incomplete_fabric_settings(subject: Subject) -> Iterator[Hit]:
                 for name in off:
                     yield Hit(container.pointer, f"{name}={given[name]} beside {fabric[0]}")
             elif on and not off and not _devices(template, container):
-                message = f"{on[0]} is set, but no RDMA resource is asked for"
+                message = f"{on[0]} is set, but no RDMA resource is requested"
                 yield Hit(container.pointer, message)
 
 

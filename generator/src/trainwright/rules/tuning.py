@@ -58,11 +58,11 @@ def _contradiction(value: str, gpus: int) -> str:
     if value in _NO_DEVICES:
         return f"shows none of {gpus} GPUs" if gpus else ""
     if value == "all":
-        return "is all: the pod sees every GPU of its node, whatever it asks for"
+        return "is all: the pod sees every GPU of its node, whatever it requests"
     devices = value.split(",")
     numbers = [int(device) for device in devices if device.isdigit()]
     if len(devices) != gpus:
-        return f"names {len(devices)} devices, and the pod asks for {gpus} GPUs"
+        return f"names {len(devices)} devices, and the pod requests {gpus} GPUs"
     if numbers and max(numbers) >= gpus:
         return f"names device {max(numbers)}, and the pod has those from 0 to {gpus - 1}"
     return ""
@@ -78,7 +78,7 @@ def rdma_without_locked_memory(subject: Subject) -> Iterator[Hit]:
         allowed = container.security.get("privileged") is True or added & {"IPC_LOCK", "ALL"}
         resource = next((name for name in container.extended if is_rdma(name)), "")
         if resource and not allowed and not template.partial:
-            message = f"{resource} is asked for, without the capability IPC_LOCK"
+            message = f"{resource} is requested, without the capability IPC_LOCK"
             yield Hit(container.pointer, message)
 
 

@@ -149,7 +149,7 @@ def _laid(file: str, recorded: str, before: str, after: str) -> str:
             return merged
     raise CannotAdjust(
         f"{file} was rendered by another version of Trainwright, and this one would change more of "
-        "it than was asked for"
+        "it than was requested"
     )
 
 

@@ -63,6 +63,6 @@ def _warning(error: Finding, sources: Sources, decision: Decision, at: Pointer) 
         path=at,
         message=f"the next run of {job} {what}",
         effect=f"{decision.name} goes on as it is. The pods of another run would stay Pending.",
-        remedy="Give the pool what it had, or ask for less before another run begins.",
-        related=(Related("from", f"{job} asks for it", error.place), *others),
+        remedy="Give the pool what it had, or request less before another run begins.",
+        related=(Related("from", f"{job} requests it", error.place), *others),
     )

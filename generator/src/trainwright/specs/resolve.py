@@ -196,7 +196,7 @@ def _serving(role: Role, spec: Layered) -> Iterator[Finding]:
     at, ready = Pointer.of("roles", role.name, "ready"), role.ready
     if ready and not ready.command and role.port is None:
         at, what = (at / "path", "an HTTP path is") if ready.path else (at, "a connection is")
-        message = f"{what} asked for at a port, and the role has none"
+        message = f"{what} requested at a port, and the role has none"
         remedy = f"Set roles.{role.name}.port" + ("." if ready.path else ", or a command.")
         yield spec.finding(dx.CONTRADICTION, at, message, remedy=remedy)
 
@@ -238,7 +238,7 @@ def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[F
         yield spec.finding(dx.REFERENCE, Pointer("/pool"), message, remedy=remedy)
     if job.queue and environment.queueing in ("none", "coscheduling"):
         lacks = "queueing" if environment.queueing == "none" else "queues, only gangs"
-        message = f'the queue "{job.queue}" is asked for, but {name} has no {lacks}'
+        message = f'the queue "{job.queue}" is requested, but {name} has no {lacks}'
         remedy = "Set queueing in environment.yaml, or remove the queue (queue: null)."
         yield spec.finding(dx.REFERENCE, Pointer("/queue"), message, remedy=remedy)
     elif job.queue and environment.queues and job.queue not in environment.queues:
@@ -285,12 +285,12 @@ def _queueing(job: Job, spec: Layered, environment: Environment) -> Iterator[Fin
     queued = job.queue and environment.queueing == "kueue"
     for path, what in (("queuePriority", "a priority in the queue"), ("topology", "a topology")):
         if path in spec.data and not queued:
-            message = f"{what} is asked for, but the job waits in no Kueue queue"
+            message = f"{what} is requested, but the job waits in no Kueue queue"
             remedy = f"Set queue, or remove {path}."
             yield spec.finding(dx.CONTRADICTION, Pointer.of(path), message, remedy=remedy)
     # Kueue admits all pods of a job or none, so what it queues is a gang already.
     if job.gang and environment.queueing not in ("volcano", "coscheduling") and not queued:
-        message = f"a gang is asked for, but nothing in {environment.name} starts pods together"
+        message = f"a gang is requested, but nothing in {environment.name} starts pods together"
         remedy = "Set queueing in environment.yaml and, for Kueue, a queue; or remove gang."
         yield spec.finding(dx.REFERENCE, Pointer("/gang"), message, remedy=remedy)
 

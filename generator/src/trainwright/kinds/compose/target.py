@@ -175,7 +175,7 @@ def _too_many_devices(job: Job) -> Iterator[Unsupported]:
     total = sum(group.nodes * group.resources.gpu for group in groups)
     if job.role is None and job.roles and 0 < has < total:
         parts = [f"{_called(g)} {g.nodes * g.resources.gpu}" for g in groups]
-        message = f"one machine has {has} GPUs, and {total} are asked for ({', '.join(parts)})"
+        message = f"one machine has {has} GPUs, and {total} are requested ({', '.join(parts)})"
         remedy = "Lower nodes or resources.gpu, or use a target that runs on Kubernetes."
         yield Unsupported(Pointer("/roles"), message, remedy)
 

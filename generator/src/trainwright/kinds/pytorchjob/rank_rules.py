@@ -55,7 +55,7 @@ def launcher_counts_mismatch(subject: Subject) -> Iterator[Hit]:
         for flag, number in _NUMBER_FLAG.findall(" ".join(container.command_line)):
             expected = wanted[flag.replace("-", "_")]
             if expected is not None and int(number) != expected:
-                message = f"--{flag}={number} is passed, but the object says {expected}"
+                message = f"--{flag}={number} is passed, but the object has {expected}"
                 yield Hit(container.pointer, message)
 
 

@@ -115,7 +115,7 @@ def rayjob_not_queueable(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec", "shutdownAfterJobFinishes is not true")
     if _cluster(subject).get("enableInTreeAutoscaling") is True and not _is_elastic(subject):
         at = CLUSTER / "enableInTreeAutoscaling"
-        yield Hit(at, "a queue gives the whole cluster at once, and it asks for nodes as it goes")
+        yield Hit(at, "a queue gives the whole cluster at once, and it requests nodes as it goes")
     for index, group in enumerate(mappings(_cluster(subject).get("workerGroupSpecs"))):
         if group.get("groupName") == "head":
             yield Hit(
