@@ -99,8 +99,8 @@ def _facts(rule: AnyRule) -> Iterator[tuple[str, str]]:
     yield "Symptom", rule.symptom
     yield "Reported by", reported_by(rule).replace("`", "")
     yield "Checks", checks(rule)
-    if isinstance(rule, Rule):
-        yield "Field", rule.spec.dotted
+    if isinstance(rule, Rule) and (field := rule.spec.dotted):
+        yield "Field", f"{field}, see `trainwright explain job {field}`"
     if not isinstance(rule, Diagnostic):
         yield "Applies from", since(rule)
     yield "Waiver", _waiver(rule)
