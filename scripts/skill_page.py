@@ -66,7 +66,7 @@ $ trainwright plan --against HEAD prod/llm # what a merge starts, replaces, lose
 $ trainwright render prod/llm             # once people agree; commit the spec with what it writes
 ```
 
-Repeat until `check` has no findings: follow what stands behind `help:` literally. Exit codes: 0 fine, 1 findings, 2 could not do it (the message has the reason). `-o json` gives data. If a message leads nowhere, report it; do not work around it.
+Repeat until `check` has no findings: follow what stands behind `help:` literally. Exit codes: 0 success, 1 errors or differences were found, 2 it could not be done (the message has the reason). `-o json` gives data. If a message leads nowhere, report it; do not work around it.
 """  # noqa: E501 - a paragraph is a line, as on the other pages
 _FACTS = f"""\
 ## Where facts are

@@ -283,7 +283,7 @@ def test_a_list_has_replaced_runs_that_train_on(repository: Repository) -> None:
     path.write_text(path.read_text().replace("nodes: 2", "nodes: 3"))
     assert repository.run("render").exit_code == 0
     (now,) = _listed(repository, "jobs", "prod/llm")
-    assert now["state"] == "rendered"
+    assert now["state"] == "active"
     command = f"kubectl --namespace training delete pytorchjob/{first} networkpolicy/{first}"
     assert now["replaced"] == f"{first}, until `{command}`"
     assert command in repository.run("list", "jobs").stdout
@@ -379,7 +379,7 @@ def test_the_list_of_jobs_tells_which_are_suspended(repository: Repository) -> N
     assert repository.run("suspend", "prod/llm").exit_code == 0
     items = json.loads(repository.run("list", "jobs", "-o", "json").stdout)["items"]
     states = {item["job"]: item["state"] for item in items}
-    assert (states["prod/llm"], states["prod/mnist"]) == ("suspended", "rendered")
+    assert (states["prod/llm"], states["prod/mnist"]) == ("suspended", "active")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

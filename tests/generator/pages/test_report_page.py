@@ -73,7 +73,7 @@ def test_a_repository(visit: Visit, repository: Repository) -> None:
     page = opened.page
     rows = page.locator("details.row")
     assert sorted(zip(rows.locator(".job").all_inner_texts(), rows.locator(".badge").all_inner_texts(), strict=True)) == [
-        ("prod/done", "retired: succeeded"), ("prod/llm", "rendered"), ("prod/old", "cancelled"),
+        ("prod/done", "retired: succeeded"), ("prod/llm", "active"), ("prod/old", "cancelled"),
     ]  # fmt: skip
     assert "8 of 16 GPUs: fits" in page.locator(".measure").first.inner_text()
     page.get_by_role("button", name="outdated 1").click()
@@ -176,7 +176,7 @@ def large(jobs: int) -> Overview:
         )  # fmt: skip
         return JobOverview(
             file=file,
-            run=JobRun(object=object_, target="pytorchjob", state=RunState.RENDERED),
+            run=JobRun(object=object_, target="pytorchjob", state=RunState.ACTIVE),
             job=None,
             demand=Demand(gpus=Range(4, 4), hours=Range(number % 7, number % 7)),
             finished=(entry,),

@@ -178,7 +178,7 @@ def test_a_pool_before_and_after() -> None:
     fit = CapacityCheck(what="pool h100", unit="GPUs", need=12, most=12, has=8, short_before=0)
     moved = replace(change("a"), before=run("a-old", pool="a100"))
     found = table(review([moved], [fit]))
-    assert found.heads == ("environment", "what", "at once", "GPU-hours", "cost")
+    assert found.heads == ("environment", "what", "requested", "GPU-hours", "cost")
     assert [row[:2] for row in found.rows] == [("prod", "pool a100"), ("prod", "pool h100")]
     assert found.short == (False, True)
     assert found.rows[1][2].endswith("of 8 GPUs: 4 too few")

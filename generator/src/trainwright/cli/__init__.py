@@ -73,8 +73,8 @@ SECTIONS: Mapping[str, Mapping[str, str | Mapping[str, str]]] = {
 """The commands in the order of --help: module and name of each, or the commands of a group."""
 _VERBS = {name: place for section in SECTIONS.values() for name, place in section.items()}
 _GROUPS = {
-    "gitops": "Write what Argo CD and Flux read, publish what is rendered, and prove it.",
-    "admin": "Upgrade, leave, package the chart, fetch definitions, print schemas and completions.",
+    "gitops": "Set up Argo CD and Flux, publish rendered files, and verify them.",
+    "admin": "Upgrade, eject, package the chart, fetch CRDs, print schemas and completions.",
 }
 
 
@@ -159,12 +159,13 @@ def _version(context: click.Context, _option: click.Parameter, given: bool) -> N
 )
 @click.pass_context
 def main(context: click.Context, root: Path | None, color: str) -> None:
-    """Training job specs in, validated GitOps-safe Kubernetes manifests out.
+    """Turn short training job specs into validated Kubernetes manifests for Argo CD and Flux.
 
     Select what to work on by environment or job: "prod", "prod/llm", "*/mnist". Without a
-    selection everything is meant.
+    selection it is all of them.
 
-    Exit codes: 0 fine, 1 findings or differences, 2 could not do it, 3 a bug, 130 Ctrl-C.
+    Exit codes: 0 success, 1 errors or differences were found, 2 it could not be done, 3 a bug in
+    Trainwright, 130 Ctrl-C.
     """
     started = Path.cwd()
     if root is not None:

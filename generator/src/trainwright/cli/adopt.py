@@ -48,7 +48,7 @@ def adopt(  # noqa: PLR0913 - an option each
     name: str | None,
     dry_run: bool,
 ) -> None:
-    """Make objects of a cluster the runs of jobs, so that none of them begins, changes or ends.
+    """Take workloads that run in a cluster over as jobs; none of them starts, changes or ends.
 
     Reads what `kubectl get -o yaml` prints: files, folders, "-" for standard input; or with --live
     the cluster itself. What runs, waits or is suspended becomes the first run of a job, byte for

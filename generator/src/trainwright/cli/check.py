@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     "--against",
     metavar="REF",
     default="",
-    help="The branch to merge into: what is rendered is proved from the commit where this one "
-    "began.",
+    help="The branch to merge into. Rendered files are compared with the commit at which this "
+    "branch began.",
 )
 @click.option(
     "--fix",

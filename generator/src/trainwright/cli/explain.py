@@ -55,9 +55,9 @@ def explain(context: Context, job: str, path: str, output: str) -> None:
     PATH is dotted: image.tag, volumes.data.claim. A key that has dots itself is quoted, as
     'labels["example.com/team"]', or written plainly where that can mean nothing else.
 
-    Of a RULE, such as TW718, it shows what holds, why, what to do, and a sample that fails and one
-    that passes. Of `job`, `environment` or `defaults` it shows the fields that such a file may
-    have, or those below PATH: `explain job checkpoint`.
+    Of a RULE, such as TW718, it shows what must hold, what happens otherwise, the remedy, when to
+    waive it, and samples that fail and pass. Of `job`, `environment` or `defaults` it shows the
+    fields that such a file may have, or those below PATH: `explain job checkpoint`.
     """
     from trainwright.reports import style, terminal
 

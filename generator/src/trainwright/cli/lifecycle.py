@@ -80,7 +80,7 @@ def cancel(context: Context, /, selections: tuple[str, ...], orphan: bool, **opt
 @writes
 @click.pass_obj
 def rerun(context: Context, /, selections: tuple[str, ...], **options: Any) -> None:
-    """Begin another run, with all that was changed meanwhile. The run before it is removed."""
+    """Begin a new run of jobs, with all that has changed since. The run before it is removed."""
     from trainwright.lifecycle.rerun import rerun as act
 
     carry_out(context, "rerun", selections, each(act), Writing(**options))
@@ -109,7 +109,7 @@ def set_(
     queue: str | None,
     **options: Any,
 ) -> None:
-    """Change the time, the priority or the queue of runs, one at a time. They keep running.
+    """Change the duration, the priority or the queue of runs, one at a time. They keep running.
 
     Where the API server would refuse it, or only the next run would have it, nothing is written.
     """
@@ -222,7 +222,7 @@ def pin(
     plain_http: bool,
     **options: Any,
 ) -> None:
-    """Fix the images of jobs by digest, as their registries know their tags.
+    """Write the digests of the tags of images into job specs, as registries have them.
 
     This uses the registry over the network, unless a digest is given or the lock is read.
     """

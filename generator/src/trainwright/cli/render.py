@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     "--against",
     metavar="REF",
     default="",
-    help="The branch to merge into: what is rendered is proved from the commit where this one "
-    "began. By default the usual one.",
+    help="The branch to merge into. Rendered files are compared with the commit at which this "
+    "branch began. By default that of the pull request, or the default branch.",
 )
 @no_cache
 @helm_binary

@@ -19,7 +19,7 @@ from trainwright.cli.suggestions import meant
     help="Write the schemas into this folder instead, each with those that it refers to.",
 )
 def schema(name: str, out: Path | None) -> None:
-    """Print the JSON Schema NAME: job, environment, defaults, plan, kinds/job, ...
+    """Print the JSON Schema NAME, such as job, environment, defaults, plan or kinds/job.
 
     Without NAME, list them. Editors that may not use the network read them from a folder: see
     --out, and in a spec the first line "# yaml-language-server: $schema=PATH".

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def wire(
     context: Context, environments: tuple[str, ...], out: Path | None, check_only: bool
 ) -> None:
-    """Write what Argo CD or Flux needs to know of environments.
+    """Write the objects by which Argo CD or Flux applies environments.
 
     Prints the objects, or writes them below --out together with what makes Argo CD understand
     training runs. By default of all environments that an engine applies.

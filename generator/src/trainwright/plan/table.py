@@ -12,7 +12,7 @@ from trainwright.plan.model import EnvironmentPlan, Plan, Use
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 
-_HEADS = ("environment", "what", "at once", "GPU-hours", "cost", "this change")
+_HEADS = ("environment", "what", "requested", "GPU-hours", "cost", "this change")
 _Cell = TypeVar("_Cell")
 _GPU_HOURS = "GPU-hours"  # the unit of a budget of these
 

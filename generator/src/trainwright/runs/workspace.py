@@ -114,9 +114,8 @@ def decided(job: ResolvedJob, record: Record | None, entries: Ledger) -> Resolve
 
 
 class RunState(enum.StrEnum):
-    """The state of a run in git; only commands that read the cluster report one as active."""
+    """The state of a run in git, whatever the cluster has of it."""
 
-    RENDERED = "rendered"
     ACTIVE = "active"
     SUSPENDED = "suspended"
     NOT_RENDERED = "not rendered"
@@ -414,7 +413,7 @@ class Workspace(Owner):
         resolved = self.job(file)
         record, decision = resolved.record, resolved.decision
         if decision is None:
-            state = RunState.RENDERED if record and record.files else RunState.NOT_RENDERED
+            state = RunState.ACTIVE if record and record.files else RunState.NOT_RENDERED
             object_, target = (record.object, record.target) if record else ("", "")
             return JobRun(object=object_, target=target, state=state)
         rendered = record if record and record.files else None
@@ -437,7 +436,7 @@ class Workspace(Owner):
         if state == "cancelled":
             in_git = RunState.CANCELLED
         elif rendered:
-            in_git = RunState.SUSPENDED if state == "suspended" else RunState.RENDERED
+            in_git = RunState.SUSPENDED if state == "suspended" else RunState.ACTIVE
         return JobRun(object=name, target=target, state=in_git)
 
     def stays(self, file: JobFile, run: Recorded) -> bool:

@@ -1,6 +1,6 @@
 // Every job with its run, what outdates that, its finished runs, and what happened in git.
 
-const tones = { rendered: "good", active: "good", suspended: "warning", "not rendered": "warning", unreadable: "danger" };
+const tones = { active: "good", suspended: "warning", "not rendered": "warning", unreadable: "danger" };
 
 function facts(pairs) {
   const rows = pairs.filter(([, value]) => value);
