@@ -139,14 +139,16 @@ def _remedy(rule: Any) -> Iterator[str]:
 
 def _specs(key: str, sample: SpecSample) -> Iterator[str]:
     """A whole job spec that fails, what is reported, and the lines that pass instead."""
-    yield from ("## A job spec that fails", "")
-    yield f"`{JOB}`, in [this environment](../rules.md#samples):"
-    yield from ("", *_block("yaml", sample.failing_job))
+    yield from (f"## {sample.title}", "")
+    place = ", in [this environment](../rules.md#samples)" if sample.file == JOB else ""
+    language = "yaml" if sample.file.endswith(".yaml") else "text"
+    whole = sample.files(sample.fails)[sample.file]
+    yield from (f"`{sample.file}`{place}:", "", *_block(language, whole))
     if sample.environment:
         yield f"Lines of `{ENVIRONMENT}`:"
         yield from ("", *_block("yaml", sample.environment))
     yield from ("`trainwright check` reports:", "", *_block("text", reported(key, sample)))
-    yield from ("With these lines instead it passes:", "", *_block("yaml", sample.passes))
+    yield from ("With these lines instead it passes:", "", *_block(language, sample.passes))
     for mistake in sample.mistakes:
         yield from (f"### {mistake.of}", "", *_block("yaml", mistake.fails))
         yield from ("is reported as", "", *_block("text", mistake.reported))

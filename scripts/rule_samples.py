@@ -16,13 +16,7 @@ from trainwright.kinds.subjects import subject_of
 from trainwright.reports import text
 from trainwright.reports.report import Report
 from trainwright.rule_model.rule import Rule, Sample
-from trainwright.rule_model.spec_sample import (
-    ENVIRONMENT,
-    JOB,
-    SpecSample,
-    environment_with,
-    job_with,
-)
+from trainwright.rule_model.spec_sample import SpecSample
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs import resolve
 
@@ -69,10 +63,7 @@ def reported(rule: str, sample: SpecSample) -> str:
     Its effect and its object are left out: the page of the rule has the one, and the name of the
     other is that of a run, which changes with the version of Trainwright.
     """
-    files = {
-        JOB: job_with(sample.fails),
-        ENVIRONMENT: environment_with(sample.environment),
-    }
+    files = sample.files(sample.fails)
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             path = Path(folder, name)

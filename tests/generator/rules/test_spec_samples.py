@@ -15,8 +15,7 @@ from trainwright.reports.report import every_rule
 from trainwright.rule_model.spec_sample import (
     FOLDER,
     Mistake,
-    environment_with,
-    job_with,
+    SpecSample,
     spec_sample,
 )
 
@@ -24,14 +23,16 @@ SCHEMA = json.loads((FOLDER.parent / "spec_sample.schema.json").read_text())
 RULES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
-def _found(root: Path, lines: str, environment: str) -> set[str]:
-    return {result["rule"] for result in _results(root, lines, environment)}
+def _found(root: Path, files: dict[str, str]) -> set[str]:
+    return {result["rule"] for result in _results(root, files)}
 
 
-def _results(root: Path, lines: str, environment: str) -> list[dict[str, str]]:
+def _results(root: Path, files: dict[str, str]) -> list[dict[str, str]]:
     repository = Repository(root)
-    repository.write("prod/environment.yaml", environment_with(environment))
-    repository.write("prod/jobs/train.yaml", job_with(lines))
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
     done = repository.run("check", "--no-cache", "-o", "json")
     results: list[dict[str, str]] = json.loads(done.stdout)["report"]["results"]
     return results
@@ -41,27 +42,27 @@ def _results(root: Path, lines: str, environment: str) -> list[dict[str, str]]:
 def test_one_fails_and_the_other_passes(rule: str, tmp_path: Path) -> None:
     sample = spec_sample(rule)
     assert sample is not None
-    assert rule in _found(tmp_path / "fails", sample.fails, sample.environment)
-    assert _found(tmp_path / "passes", sample.passes, sample.environment) == set()
+    assert rule in _found(tmp_path / "fails", sample.files(sample.fails))
+    assert _found(tmp_path / "passes", sample.files(sample.passes)) == set()
 
 
 MISTAKES = [
-    pytest.param(rule, mistake, id=f"{rule} {mistake.of}")
+    pytest.param(rule, sample, mistake, id=f"{rule} {mistake.of}")
     for rule in RULES
     if (sample := spec_sample(rule))
     for mistake in sample.mistakes
 ]
 
 
-@pytest.mark.parametrize(("rule", "mistake"), MISTAKES)
+@pytest.mark.parametrize(("rule", "sample", "mistake"), MISTAKES)
 def test_a_kind_of_mistake_is_reported_in_these_words(
-    rule: str, mistake: Mistake, tmp_path: Path
+    rule: str, sample: SpecSample, mistake: Mistake, tmp_path: Path
 ) -> None:
-    found = _results(tmp_path / "fails", mistake.fails, "")
+    found = _results(tmp_path / "fails", sample.files(mistake.fails))
     assert (rule, mistake.message, mistake.remedy) in {
         (result["rule"], result["message"], result["remedy"]) for result in found
     }
-    assert _found(tmp_path / "passes", mistake.passes, "") == set()
+    assert _found(tmp_path / "passes", sample.files(mistake.passes)) == set()
 
 
 def test_the_page_and_the_terminal_show_the_kinds_of_schema_errors() -> None:

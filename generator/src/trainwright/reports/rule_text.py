@@ -18,7 +18,7 @@ from trainwright.reports.report import every_rule, help_uri
 from trainwright.rule_model.edit import EditRule, EditSample
 from trainwright.rule_model.rule import Rule, Sample
 from trainwright.rule_model.rule_file import Documented
-from trainwright.rule_model.spec_sample import ENVIRONMENT, JOB, SpecSample, spec_sample
+from trainwright.rule_model.spec_sample import ENVIRONMENT, SpecSample, spec_sample
 from trainwright.rules.edits.table import reported_by as edits_of
 from trainwright.rules.policy import waivable
 from trainwright.specs.upstream import upstream
@@ -168,7 +168,8 @@ def _wrapped(words: str, initial: str = "", rest: str = "") -> list[str]:
 
 
 def _specs(sample: SpecSample) -> Iterator[str]:
-    yield from _indented(f"A job spec that fails, {JOB}", sample.failing_job)
+    whole = sample.files(sample.fails)[sample.file]
+    yield from _indented(f"{sample.title}, {sample.file}", whole)
     if sample.environment:
         yield from _indented(f"with these lines in {ENVIRONMENT}", sample.environment)
     yield from _indented("With these lines instead it passes", sample.passes)

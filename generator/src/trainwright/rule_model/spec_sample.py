@@ -2,7 +2,8 @@
 
 A rule that users of specs can meet has a file such as `specs/TW718.yaml`, whether it looks at
 files, rendered objects or edits. Its lines stand in place of those of the same keys in an ordinary
-job, `sample_job.yaml`, of an ordinary environment, `sample_environment.yaml`.
+job, `sample_job.yaml`, of an ordinary environment, `sample_environment.yaml`; or they are another
+file beside these.
 """
 
 from __future__ import annotations
@@ -39,17 +40,23 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecSample:
-    """Lines of a job spec and of environment.yaml."""
+    """Lines of a job spec, or the text of another `file`, and lines of environment.yaml."""
 
     fails: str
     passes: str
+    file: str = JOB
     environment: str = ""
     mistakes: tuple[Mistake, ...] = ()
 
     @property
-    def failing_job(self) -> str:
-        """The whole job spec that fails."""
-        return job_with(self.fails)
+    def title(self) -> str:
+        return f"A {'job spec' if self.file == JOB else 'file'} that fails"
+
+    def files(self, lines: str) -> dict[str, str]:
+        """Return the files of a repository by path, with lines such as those that fail."""
+        job = lines if self.file == JOB else ""
+        whole = {JOB: _job_with(job), ENVIRONMENT: environment_with(self.environment)}
+        return whole if self.file == JOB else {**whole, self.file: lines}
 
 
 @cache
@@ -63,13 +70,12 @@ def spec_sample(rule: str) -> SpecSample | None:
     return SpecSample(**data, mistakes=mistakes)
 
 
-def job_with(lines: str) -> str:
-    """Return the text of an ordinary job spec with lines in place of those of the same keys."""
+def _job_with(lines: str) -> str:
     return _with("sample_job.yaml", lines)
 
 
 def environment_with(lines: str) -> str:
-    """The same for the environment of the job."""
+    """Return an ordinary environment with lines in place of those of the same keys."""
     return _with("sample_environment.yaml", lines)
 
 
