@@ -203,7 +203,7 @@ def test_a_new_job_and_one_that_is_gone(cloned: Repository) -> None:
     assert new["why"] == "when queue team admits it"
 
 
-NEVER = "never admitted: needs 16 GPUs, the queue team has 8: 8 missing"
+NEVER = "never admitted: needs 16 GPUs, the queue team has 8: 8 too few"
 
 
 def _large(repository: Repository, name: str, extra: str = "") -> None:

@@ -752,7 +752,7 @@ def test_where_a_rule_begins_and_ends(rule: str, manifest: str, keys: str, expec
 
 def test_what_is_missing_is_said_in_numbers() -> None:
     (hit,) = hits("TW722", "kind: PyTorchJob" + GPUS, POOLS.format(", capacity: 8"))
-    assert hit.message == 'needs 16 GPUs, the pool "h100" has 8: 8 missing'
+    assert hit.message == 'needs 16 GPUs, the pool "h100" has 8: 8 too few'
 
 
 @pytest.mark.parametrize("minor", range(4))

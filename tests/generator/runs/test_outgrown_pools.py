@@ -87,7 +87,7 @@ def test_the_warning_names_the_run_the_sum_and_the_line_of_the_job(begun: Reposi
     said = begun.run("check").output
     assert (
         "warning[TW023]: the next run of prod/llm needs 16 GPUs (2 nodes of 8), "
-        'the pool "h100" has 8: 8 missing'
+        'the pool "h100" has 8: 8 too few'
     ) in said
     assert " goes on as it is" in said
     assert "jobs/llm.yaml:8" in said

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _WIDTH, _LABEL = 100, 14
 _SELDOM = {
-    Severity.ERROR: "Seldom: what the API server or an operator refuses, it refuses with a waiver "
-    "too. Waive it where your cluster differs from what the rule knows, as with a newer operator.",
+    Severity.ERROR: "Only where your cluster differs from what the rule knows, as with a newer "
+    "operator: a waiver changes nothing about what the cluster refuses.",
     Severity.WARNING: "Where its effect is accepted, or your cluster prevents it.",
     Severity.NOTE: "Where what it notes is meant.",
 }

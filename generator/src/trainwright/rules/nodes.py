@@ -47,7 +47,7 @@ def _short(amounts: Amounts, pool: Pool) -> dict[str, str]:
     """Return a message for each resource of which a pod requests more than a node has."""
     return {
         name: f"a pod requests {_amount(name, amounts[name])}, a node of the pool {pool.name} has "
-        f"{_plain(name, has)}: {_plain(name, amounts[name] - has)} missing"
+        f"{_plain(name, has)}: {_plain(name, amounts[name] - has)} too few"
         for name, has in _has(pool).items()
         if amounts.get(name, Decimal()) > has
     }
@@ -100,7 +100,7 @@ def _crowded(amounts: Amounts, pods: int, pool: Pool) -> str:
     needed = -(-pods // least)
     return (
         f"{pods} pods, of which a node holds {least} by {name}, need {needed} nodes; the pool "
-        f"{pool.name} has {there}: {needed - there} missing"
+        f"{pool.name} has {there}: {needed - there} too few"
     )
 
 

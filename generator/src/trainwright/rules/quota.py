@@ -130,7 +130,7 @@ def queue_quota_exceeded(subject: Subject) -> Iterator[Hit]:
         missing = shortage(number, max(finite))
         if missing:
             has = f"{queue.name} has {max(finite)}"
-            message = f"needs {number} {resource}, {has}: {missing} missing"
+            message = f"needs {number} {resource}, {has}: {missing} too few"
             yield Hit(Pointer.of("metadata", "labels", QUEUE_LABEL), message)
 
 
@@ -152,7 +152,7 @@ def declared_quota_exceeded(subject: Subject) -> Iterator[Hit]:
         return
     number = sum(asked(subject).values())
     if missing := shortage(number, has):
-        message = f"needs {number} GPUs, the queue {name} has {has}: {missing} missing"
+        message = f"needs {number} GPUs, the queue {name} has {has}: {missing} too few"
         yield Hit(Pointer.of("metadata", "labels", QUEUE_LABEL), message)
 
 
@@ -171,7 +171,7 @@ def namespace_quota_exceeded(subject: Subject) -> Iterator[Hit]:
             has = count(dig(quota.spec, "hard", f"requests.{resource}"))
             missing = shortage(number, has)
             if missing:
-                what = f"the quota {quota.name} has {has}: {missing} missing"
+                what = f"the quota {quota.name} has {has}: {missing} too few"
                 yield Hit("/spec", f"needs {number} {resource}, {what}")
 
 

@@ -39,7 +39,7 @@ class Shortage:
         """Return the shortage in words; `how` explains the sum, unless it is per node."""
         what = " per node" if self.per_node else how
         has = f'the pool "{self.pool}" has {self.has}'
-        return f"needs {self.need} GPUs{what}, {has}: {self.missing} missing"
+        return f"needs {self.need} GPUs{what}, {has}: {self.missing} too few"
 
 
 def pool_shortages(pool: Pool, per_node: int, altogether: int) -> Iterator[Shortage]:
