@@ -348,6 +348,12 @@ def test_a_role_is_ready_when_docker_would_have_it_healthy(
     assert spec["roles"]["reward"]["ready"]["within"] == within
 
 
+def test_a_role_may_take_as_long_as_the_kubelet_tries_its_probe(place: Repository) -> None:
+    probe = "failureThreshold: 180, initialDelaySeconds: 60"
+    spec, _ = _imported(place, SET.replace("failureThreshold: 180", probe))
+    assert spec["roles"]["rollout"]["ready"]["within"] == "16m"
+
+
 def test_a_duration_that_is_none_is_named(place: Repository) -> None:
     path = place.root / "in.yaml"
     path.write_text(COMPOSE.replace("interval: 5s", "interval: soon"), encoding="utf-8")
