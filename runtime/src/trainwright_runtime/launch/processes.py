@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import IO, BinaryIO
 
@@ -82,6 +82,15 @@ Event = Signalled | Ended | Failed | Finished
 
 # SimpleQueue, since its put() may interrupt its own get(): signal handlers put here.
 Events = SimpleQueue[Event]
+
+
+def next_event(events: Events, by: float | None) -> Event | None:
+    """Return the next event, or None if there is none by then; without a time, wait for ever."""
+    timeout = None if by is None else max(0.0, by - time.monotonic())
+    try:
+        return events.get(timeout=timeout)
+    except Empty:
+        return None
 
 
 class Tail:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from queue import Empty
 
 from trainwright_runtime.coordination.channel import Channel
 from trainwright_runtime.failures import errors, exit_codes, failure
@@ -24,12 +23,12 @@ from trainwright_runtime.launch.machine import free_port
 from trainwright_runtime.launch.options import Options
 from trainwright_runtime.launch.processes import (
     Ended,
-    Event,
     Events,
     Failed,
     Finished,
     Process,
     Signalled,
+    next_event,
     signals_to,
     stop,
 )
@@ -104,7 +103,7 @@ def _led(run: _Run, ray: node.Running, gang: Gang, port: int) -> int:
     while True:
         match run.events.get():
             case Signalled(number):
-                return _stopped(run, running, number)
+                return node_processes.stopped(running, number, run.options.grace_period)
             case Failed(error):
                 stop(running, signal.SIGTERM, run.options.grace_period)
                 raise error
@@ -152,17 +151,10 @@ def _lost(events: Events) -> errors.RuntimeFailure | None:
     """Return the error of the lost node that made the program fail, or None if there is none.
     It may be known only a moment later."""
     deadline = time.monotonic() + _FOLLOWS
-    while (event := _before(events, deadline)) is not None:
+    while (event := next_event(events, deadline)) is not None:
         if isinstance(event, Failed):
             return event.error
     return None
-
-
-def _stopped(run: _Run, processes: list[Process], number: int) -> int:
-    grace, name = run.options.grace_period, signal.Signals(number).name
-    _log.info("%s: passing it on, then waiting %g s", name, grace)
-    stop(processes, number, grace)
-    return node_processes.exit_code_after(processes, number, grace)
 
 
 # --- the other nodes -----------------------------------------------------------------------------
@@ -190,7 +182,7 @@ def _followed(run: _Run, ray: node.Running, channel: Channel) -> int:
     """Return node 0's exit code. After SIGTERM, stay for the program's last checkpoint."""
     deadline, number = None, 0
     while True:
-        match _before(run.events, deadline):
+        match next_event(run.events, deadline):
             case Signalled(number):
                 _log.info("%s: node 0 ends the program", signal.Signals(number).name)
                 send_signal(channel, number)
@@ -222,12 +214,3 @@ def _started(run: _Run, start: node.Start) -> node.Running:
 
 def _ended(ray: node.Running, me: failure.Node) -> errors.PeerLost:
     return errors.PeerLost(f"Ray ended on {me}: {ray.process.how_it_ended()}")
-
-
-def _before(events: Events, deadline: float | None) -> Event | None:
-    """Return the next event, or None if there is none before `deadline`; None waits for ever."""
-    left = None if deadline is None else max(0.0, deadline - time.monotonic())
-    try:
-        return events.get(timeout=left)
-    except Empty:
-        return None

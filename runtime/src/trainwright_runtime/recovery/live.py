@@ -21,7 +21,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from queue import Empty
 from typing import TYPE_CHECKING
 
 from trainwright_runtime.coordination import coordinator, ending
@@ -41,6 +40,7 @@ from trainwright_runtime.launch.processes import (
     Process,
     Signalled,
     first_failure,
+    next_event,
     signals_to,
     stop,
 )
@@ -339,14 +339,7 @@ class _Team:
         moments = [child.due for child in children if child.due is not None]
         if self.finish_by is not None:
             moments.append(self.finish_by)
-        return self._event(min(moments, default=None))
-
-    def _event(self, by: float | None) -> Event | None:
-        timeout = None if by is None else max(0.0, by - time.monotonic())
-        try:
-            return self.events.get(timeout=timeout)
-        except Empty:
-            return None
+        return next_event(self.events, min(moments, default=None))
 
     def _start_what_is_due(self) -> None:
         now = time.monotonic()
@@ -489,7 +482,7 @@ class _Team:
         for process in self._running([self.coordinator]):
             process.send(signal.SIGINT)  # it stays while other nodes need it
             while not process.done.is_set() and (by is None or time.monotonic() < by):
-                match self._event(by):
+                match next_event(self.events, by):
                     case Signalled(number):
                         return self._stopped(number)
         return exit_codes.DONE
