@@ -77,6 +77,7 @@ _OF_DIAGNOSTICS = {
     "TW041": "gitops",
     "TW042": "charts",
     "TW043": "gitops",
+    "TW044": "gitops",
     "TW055": "objects",
     "TW057": "proof",
     "TW058": "proof",
@@ -88,6 +89,7 @@ _OF_DIAGNOSTICS = {
     "TW071": "pod-patch",
     "TW080": "gitops",
     "TW081": "ci",
+    "TW082": "lifecycle",
 }
 _OF_FAMILIES = {"TW00": "layers", "TW01": "manifests", "TW05": "lifecycle"}
 
