@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from operator import add, sub
 
-from trainwright.datatypes.data import is_accelerator
+from trainwright.datatypes.data import Data, is_accelerator
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
 
@@ -52,25 +52,23 @@ class Demand:
     pools: Mapping[str, Demand] = field(default_factory=dict, hash=False)
 
     def __add__(self, other: Demand) -> Demand:
-        return Demand(
-            nodes=self.nodes + other.nodes,
-            gpus=self.gpus + other.gpus,
-            hours=self.hours + other.hours,
-            cost=self.cost + other.cost,
-            unbounded=self.unbounded + other.unbounded,
-            unpriced=self.unpriced + other.unpriced,
-            pools=_of_both(self, other, add),
-        )
+        return self._with(other, add)
 
     def __sub__(self, other: Demand) -> Demand:
+        return self._with(other, sub)
+
+    def _with(self, other: Demand, how: Callable[[Data, Data], Data]) -> Demand:
+        both = {
+            name: self.of(name)._with(other.of(name), how) for name in {**self.pools, **other.pools}
+        }
         return Demand(
-            nodes=self.nodes - other.nodes,
-            gpus=self.gpus - other.gpus,
-            hours=self.hours - other.hours,
-            cost=self.cost - other.cost,
-            unbounded=self.unbounded - other.unbounded,
-            unpriced=self.unpriced - other.unpriced,
-            pools=_of_both(self, other, sub),
+            nodes=how(self.nodes, other.nodes),
+            gpus=how(self.gpus, other.gpus),
+            hours=how(self.hours, other.hours),
+            cost=how(self.cost, other.cost),
+            unbounded=how(self.unbounded, other.unbounded),
+            unpriced=how(self.unpriced, other.unpriced),
+            pools={name: demand for name, demand in both.items() if demand != NOTHING},
         )
 
     def of(self, pool: str) -> Demand:
@@ -86,13 +84,6 @@ class Demand:
 
 
 NOTHING = Demand()
-
-
-def _of_both(
-    one: Demand, other: Demand, how: Callable[[Demand, Demand], Demand]
-) -> dict[str, Demand]:
-    both = {name: how(one.of(name), other.of(name)) for name in {**one.pools, **other.pools}}
-    return {name: demand for name, demand in both.items() if demand != NOTHING}
 
 
 def demand_of_job(job: Job, attempts: int) -> Demand:
