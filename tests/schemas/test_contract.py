@@ -129,7 +129,7 @@ READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]]
         set(),
         {},
     ),
-    ("budget", PLACES["budget"], Budget, {"owner"}, set(), {}),
+    ("budget", PLACES["budget"], Budget, set(), set(), {}),
     ("gitops", PLACES["gitops"], GitOps, set(), set(), {}),
     (
         "repository",

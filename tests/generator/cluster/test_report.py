@@ -80,7 +80,7 @@ def test_a_namespace_that_cannot_be_read_hides_no_other(
     }
     assert "in the cluster: running" in texts["prod/llm"]
     assert "in the cluster: not read" in texts["other/llm"]
-    needs = opened.page.locator("ul.trouble").inner_text()
+    needs = opened.page.locator("ul.attention").inner_text()
     assert "other: namespace closed" in needs
     assert "not allowed to list" in needs
     opened.page.get_by_role("button", name="cluster: not read 1").click()

@@ -20,6 +20,7 @@ from trainwright.plan import html
 from trainwright.plan.model import (
     Action,
     Cause,
+    Ending,
     EnvironmentPlan,
     JobChange,
     Plan,
@@ -170,12 +171,42 @@ def test_a_diff_is_side_by_side_and_leads_to_the_authored_line(visit: Visit) -> 
     assert page.locator(".authored").first.inner_text() == "lr: plain"
 
 
+def test_what_is_lost_comes_first_and_leads_to_its_jobs(visit: Visit) -> None:
+    line = Location("environments/base/jobs/llm.yaml", 2, 3)
+    ends = [
+        Ending("llm-0-aaaaaaaa", loses=True),
+        Ending("llm-1-aaaaaaaa", loses=True, waits=True),
+        Ending("llm-2-aaaaaaaa", loses=False),
+    ]
+    changes = tuple(
+        replace(_change("env-0", number, line, "x"), ending=end) for number, end in enumerate(ends)
+    )
+    review = plan_of(1)
+    (environment,) = review.environments
+    review = replace(review, environments=(replace(environment, changes=changes),))
+    page = visit(html.render(review, STYLE)).page
+    assert page.locator("h2").first.inner_text() == "Needs attention"
+    concerns = page.locator(".attention > li")
+    assert [" ".join(text.split()) for text in concerns.all_inner_texts()] == [
+        "loses progress 1 env-0/llm-0 new run: nothing of it is saved",
+        "loses progress later 1 env-0/llm-1 new run: trains on with 4 GPUs until its object is "
+        "deleted; nothing of it is saved",
+        "errors 1 environments/base/jobs/llm.yaml:2:3 too large plain",
+        "over limit 1 env-0 pool h100 96 to 120 of 64 GPUs: 32 too few",
+    ]
+    page.get_by_role("link", name="loses progress later 1").click()
+    page.locator('[aria-pressed="true"]').wait_for()
+    assert page.locator("details.row .job").all_inner_texts() == ["env-0/llm-1"]
+    badges = page.locator("details.row .badge").all_inner_texts()
+    assert badges == ["new run", "loses progress later"]
+
+
 def test_what_becomes_of_a_pool_is_a_row_without_empty_columns(visit: Visit) -> None:
     page = visit(html.render(plan_of(1), STYLE)).page
     table = page.locator("table.stacked")
     assert table.locator("th").all_inner_texts() == ["environment", "what", "at once"]
-    row = table.locator("tr.danger").inner_text()
-    assert "64 → 96 to 120 of 64 GPUs: 32 too few" in row
+    cell = table.locator("td.danger").inner_text()
+    assert " ".join(cell.split()) == "64 → 96 to 120 of 64 GPUs: 32 too few"
 
 
 def test_on_a_phone_nothing_is_beside_the_screen(visit: Visit) -> None:
@@ -186,13 +217,16 @@ def test_on_a_phone_nothing_is_beside_the_screen(visit: Visit) -> None:
 
 def test_jobs_to_which_the_same_happens_are_one_row(visit: Visit) -> None:
     line = Location("environments/base/jobs/llm.yaml", 2, 3)
-    changes = tuple(_change("env-0", 7 * number, line, "x", alone=False) for number in range(1, 6))
+    found = (_change("env-0", 7 * number, line, "x", alone=False) for number in range(1, 6))
+    more = Demand(gpus=Range(8, 8))  # four before
+    changes = tuple(replace(it, after=it.after and replace(it.after, demand=more)) for it in found)
     review = plan_of(1)
     (environment,) = review.environments
     review = replace(review, environments=(replace(environment, changes=changes),))
     page = visit(html.render(review, STYLE)).page
     rows = page.locator("#list > details.row")
     assert rows.locator("> summary .job").all_inner_texts() == ["env-0/llm-14 and 4 more"]
+    assert rows.locator("> summary .asked").first.inner_text() == "+20 GPUs"  # of all five
     assert page.locator("#shown").inner_text() == "5 of 5"
     rows.locator("> summary").click()
     inside = rows.locator("details.row .job")

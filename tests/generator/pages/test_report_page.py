@@ -40,7 +40,10 @@ def repository(tmp_path: Path) -> Repository:
     made = Repository(git_repository.init(tmp_path / "specs"))
     pool = "{resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 16}"
     gpus = "defaults: {pool: h100, resources: {gpu: 4}}"
-    made.environment("prod", f"pools: {{h100: {pool}}}\nbudget: {{gpuHours: 100}}\n{gpus}\n")
+    made.environment(
+        "prod",
+        f"pools: {{h100: {pool}}}\nbudget: {{gpuHours: 100, owner: ml@example.com}}\n{gpus}\n",
+    )
     for name in ("llm", "old", "done"):
         made.job(f"prod/{name}")
     step(made, "Begin")
@@ -75,7 +78,14 @@ def test_a_repository(visit: Visit, repository: Repository) -> None:
     assert sorted(zip(rows.locator(".job").all_inner_texts(), rows.locator(".badge").all_inner_texts(), strict=True)) == [
         ("prod/done", "retired: succeeded"), ("prod/llm", "active"), ("prod/old", "cancelled"),
     ]  # fmt: skip
-    assert "8 of 16 GPUs: fits" in page.locator(".measure").first.inner_text()
+    limits = page.locator("table.limits tbody tr")
+    assert limits.first.locator("td").all_inner_texts() == [
+        "prod pool h100",
+        "8 of 16 GPUs",
+        "",
+        "fits",
+    ]
+    assert "prod budget\nml@example.com" in limits.last.inner_text()
     page.get_by_role("button", name="outdated 1").click()
     assert rows.locator(".job").all_inner_texts() == ["prod/llm"]
     rows.locator("summary").click()
@@ -131,7 +141,7 @@ def test_a_suspended_run_is_said_to_be(visit: Visit, repository: Repository) -> 
     page = visit(repository.run("report").output).page
     row = page.locator("details.row", has_text="prod/llm")
     assert row.locator(".badge").inner_text() == "suspended"
-    assert "1 suspended" in page.locator("h1").inner_text()
+    assert "1 suspended" in page.locator("header").inner_text()
 
 
 def test_what_commits_did_to_runs(repository: Repository) -> None:
@@ -214,7 +224,7 @@ def test_three_thousand_jobs_are_below_a_megabyte(visit: Visit) -> None:
 def test_three_thousand_jobs_are_within_one_screen(visit: Visit, width: int, height: int) -> None:
     found = troubled(large(3000))
     page = visit(pages.render(found, STYLE), viewport={"width": width, "height": height}).page
-    assert page.locator(".trouble li").count() == 3
+    assert page.locator(".attention > li").count() == 3
     assert (
         page.evaluate("document.querySelector('details.row').getBoundingClientRect().bottom")
         <= height
@@ -243,19 +253,89 @@ def troubled(found: Overview) -> Overview:
     )
 
 
+NEWEST = ((1, 35, "09-11"), (1, 25, "08-11"), (0, 15, "07-11"))  # of the failed ones
+
+
 def test_trouble_comes_first_and_leads_to_its_jobs(visit: Visit) -> None:
     page = visit(pages.render(troubled(large(50)), STYLE)).page
     headings = page.locator("h2").all_inner_texts()
-    assert [it.split()[0] for it in headings[:4]] == ["Needs", "Jobs", "Environments", "Timeline"]
-    lines = page.locator(".trouble li")
-    assert lines.locator(".badge").all_inner_texts() == ["failed 10", "too small 2", "outdated 10"]
-    assert (
-        "env-0/llm-0 2026-01-11; env-0/llm-5 2026-06-11; env-0/llm-10" in lines.first.inner_text()
-    )
-    assert 'env.MODE: (unset) → "fast"' in lines.last.inner_text()
+    assert [it.split()[0] for it in headings[:5]] == [
+        "Needs",
+        "Capacity",
+        "Jobs",
+        "Environments",
+        "Timeline",
+    ]
+    verdict = page.locator("h1").inner_text()
+    assert verdict == "10 failed · 2 over limit · 10 outdated · 50 jobs in 2 environments"
+    lines = page.locator(".attention > li")
+    assert lines.locator(".badge").all_inner_texts() == ["failed 10", "over limit 2", "outdated 10"]
+    newest = [f"env-{env}/llm-{job} 2026-{month}" for env, job, month in NEWEST]
+    assert lines.first.locator("li").all_inner_texts() == newest
+    assert lines.last.locator("li").all_inner_texts() == [
+        'env-0/llm-1, env-0/llm-6 and 8 more env.MODE: (unset) → "fast"'
+    ]
+    jobs = page.locator("details.row .job").all_inner_texts()
+    assert jobs[0] == "env-1/llm-35"
+    assert jobs[10] == "env-0/llm-1"
+    page.locator("#sort").select_option("name")
+    assert page.locator("details.row .job").first.inner_text() == "env-0/llm-0"
     page.get_by_role("link", name="outdated 10").click()
     page.locator('[aria-pressed="true"]').wait_for()
     assert page.locator("#shown").inner_text() == "10 of 50"
+
+
+def test_limits_are_bars_on_one_scale_the_fullest_first(visit: Visit) -> None:
+    found = large(50)
+    budget = CapacityCheck(what="budget", unit="USD", need=50, most=150, has=100)
+    pool = CapacityCheck(what="pool h100", unit="GPUs", need=24, most=24, has=8)
+    first, second = found.environments
+    owned = replace(first, fits=(budget,), budget_owner="ml@example.com")
+    limited = (owned, replace(second, fits=(pool,)))
+    page = visit(pages.render(replace(found, environments=limited), STYLE)).page
+    rows = page.locator("table.limits tbody tr")
+    assert [rows.nth(row).locator("td").all_inner_texts() for row in range(2)] == [
+        ["env-1 pool h100", "24 of 8 GPUs", "", "16 too few"],
+        [
+            "env-0 budget\nml@example.com",
+            "$50 to $150 of $100",
+            "",
+            "elastic jobs get less than they could use",
+        ],
+    ]
+    assert page.locator(".scale span").all_inner_texts() == ["0", "100 %", "200 %"]
+
+    def widths(row: int, part: str) -> list[str | None]:
+        drawn = rows.nth(row).locator(f"rect.{part}")
+        return [drawn.nth(at).get_attribute("width") for at in range(drawn.count())]
+
+    assert (widths(0, "need"), widths(0, "over")) == (["100"], ["100"])
+    assert (widths(1, "need"), widths(1, "most"), widths(1, "over")) == (["50.0"], ["150.0"], [])
+
+
+def test_a_limit_that_is_not_exceeded_ends_the_scale(visit: Visit) -> None:
+    found = large(25)
+    pool = CapacityCheck(what="pool h100", unit="GPUs", need=4, most=4, has=8)
+    limited = replace(found.environments[0], fits=(pool,) * 7)
+    page = visit(pages.render(replace(found, environments=(limited,)), STYLE)).page
+    assert page.locator("#limits .scale").first.locator("span").all_inner_texts() == ["0", "100 %"]
+    folded = page.locator("#limits details.group")
+    assert folded.locator("summary").inner_text() == "2 more, less full"
+    assert not folded.locator("table").is_visible()
+
+
+def test_the_team_of_a_job_is_shown_and_chosen(visit: Visit, tmp_path: Path) -> None:
+    made = Repository(git_repository.init(tmp_path / "specs"))
+    made.environment("prod", "queueing: kueue\nqueues: {team-nlp: {}}\n")
+    made.job("prod/labelled", "labels: {team: vision}\nqueue: team-nlp\n")
+    made.job("prod/queued", "queue: team-nlp\n")
+    made.job("prod/alone")
+    page = visit(made.run("report").stdout).page
+    assert page.locator("details.row .team").all_inner_texts() == ["", "vision", "team-nlp"]
+    assert page.locator("#environment").is_hidden()  # there is one
+    page.locator("#team").select_option("vision")
+    assert page.locator("details.row .job").all_inner_texts() == ["prod/labelled"]
+    assert page.url.endswith("#team=vision")
 
 
 def test_environments_are_sorted_by_any_column(visit: Visit) -> None:

@@ -179,15 +179,15 @@ def test_a_pool_before_and_after() -> None:
     moved = replace(change("a"), before=run("a-old", pool="a100"))
     found = table(review([moved], [fit]))
     assert found.heads == ("environment", "what", "requested", "GPU-hours", "cost")
-    assert [row[:2] for row in found.rows] == [("prod", "pool a100"), ("prod", "pool h100")]
+    assert [row[:2] for row in found.texts] == [("prod", "pool a100"), ("prod", "pool h100")]
     assert found.short == (False, True)
-    assert found.rows[1][2].endswith("of 8 GPUs: 4 too few")
+    assert found.texts[1][2].endswith("of 8 GPUs: 4 too few")
 
 
 def test_hours_that_begin_again_are_in_a_column_of_their_own() -> None:
     found = table(review([change("a")]))
     assert found.heads[-1] == "this change"
-    assert found.rows[0][-1] == "+48 GPU-h, +$335"
+    assert found.texts[0][-1] == "+48 GPU-h, +$335"
 
 
 def test_jobs_that_differ_in_their_names_alone_are_one() -> None:

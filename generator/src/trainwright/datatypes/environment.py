@@ -46,6 +46,7 @@ class Budget:
 
     gpu_hours: float | None = None
     cost: float | None = None
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -584,6 +584,11 @@ class Job:
     waivers: tuple[Waiver, ...] = ()
 
     @property
+    def team(self) -> str:
+        """The team that the job belongs to: its label `team`, or else its queue."""
+        return self.labels.get("team") or self.queue
+
+    @property
     def groups(self) -> tuple[Job, ...]:
         """The training job, then the jobs that serve it; each has all of the latter as `roles`."""
         return (self, *(replace(role, roles=self.roles) for role in self.roles))

@@ -62,6 +62,7 @@ def _environment(
         active=demand.total(job.demand for job in jobs),
         fits=tuple(check_capacity(environment, active)) if environment else (),
         currency=environment.currency if environment else "USD",
+        budget_owner=environment.budget.owner if environment else "",
     )
 
 

@@ -43,6 +43,7 @@ class EnvironmentOverview:
     active: Demand
     fits: tuple[CapacityCheck, ...]
     currency: str = "USD"
+    budget_owner: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

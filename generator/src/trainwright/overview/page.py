@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import timedelta
-from urllib.parse import urlencode
 
 from trainwright.datatypes.data import Data
-from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import plural
 from trainwright.kinds import TARGETS
 from trainwright.overview.goodput import PARTS, RunGoodput, total_ettr
+from trainwright.overview.limits import limits
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
 from trainwright.overview.timeline import timeline
-from trainwright.overview.trouble import Trouble, troubles
+from trainwright.overview.trouble import troubles
 from trainwright.plan import words
-from trainwright.plan.html import cause_data
+from trainwright.plan.html import cause_data, requests
 from trainwright.plan.model import Cause
 from trainwright.plan.table import columns
+from trainwright.reports.attention import Attention, of_jobs, shown
 from trainwright.reports.page import AuthoredLines, document, finding_data
 from trainwright.reports.report import by_weight
-
-_NAMED = 3  # of each kind of trouble, with what is wrong; the list has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,22 +40,21 @@ class Style:
 def render(overview: Overview, style: Style) -> str:
     """The page, the same bytes for the same repository and time."""
     lines = AuthoredLines(overview.sources)
-    teams = {str(item.file): _team(item) for item in overview.jobs}
-    errors = sum(finding.severity is Severity.ERROR for finding in overview.findings)
+    teams = {str(item.file): item.job.team for item in overview.jobs if item.job}
     trouble = troubles(overview)
-    needs = _needs(trouble)
+    needs = of_jobs(trouble)
     unread = {item.environment for item in overview.unread}
     data = {
         "link": style.link if style.link.startswith(("https://", "http://")) else "",
         "environments": [item.name for item in overview.environments],
-        "hours": max((job.demand.hours.high for job in overview.jobs), default=0),
+        "teams": sorted({*teams.values()} - {""}),
+        "needs": [item.kind for item in trouble if item.of_jobs],
         "jobs": [
             {
-                **_job(job, item.currency, needs, lines),
+                **_job(job, item.currency, needs.get(str(job.file), ()), lines),
                 "live": _live(job, unread=item.name in unread),
             }
-            for item in overview.environments
-            for job in item.jobs
+            for item, job in _worst_first(overview, needs)
         ],
         "events": [
             {
@@ -76,52 +73,43 @@ def render(overview: Overview, style: Style) -> str:
         "report",
         "Report of training jobs",
         data,
-        verdict=_verdict(overview, errors),
-        tone="danger" if errors else "",
+        verdict=_verdict(overview, trouble),
+        tone=next((item.tone for item in trouble), ""),
+        summary=_states(overview),
         facts=[
             (name, value)
             for name, value in (("commit", style.commit[:10]), ("written", style.written))
             if value
         ],
-        trouble=[_trouble(item) for item in trouble],
+        attention=shown(trouble, "state"),
+        limits=limits(overview),
         environments=_environments(overview, needs),
         timeline=timeline(overview),
         command=style.command,
     )
 
 
-def _verdict(overview: Overview, errors: int) -> str:
+def _verdict(overview: Overview, trouble: Sequence[Attention]) -> str:
+    needs = [f"{len(item.items):,} {item.kind}" for item in trouble] or ["Nothing needs attention"]
+    jobs, environments = len(overview.jobs), len(overview.environments)
+    return " · ".join((*needs, f"{plural(jobs, 'job')} in {plural(environments, 'environment')}"))
+
+
+def _states(overview: Overview) -> str:
     states = Counter(job.run.state.value for job in overview.jobs)
-    held = sum(bool(job.run.held) for job in overview.jobs)
-    parts = [f"{len(overview.environments):,} environments, {len(overview.jobs):,} jobs"]
-    parts += [f"{count:,} {state}" for state, count in sorted(states.items())]
-    parts += [f"{held:,} outdated"] if held else []
-    parts += [plural(errors, "error")] if errors else []
-    return " · ".join(parts)
+    return " · ".join(f"{count:,} {state}" for state, count in states.most_common())
 
 
-def _needs(trouble: tuple[Trouble, ...]) -> Mapping[str, tuple[str, ...]]:
-    """The kinds of trouble that each job has, by its name."""
-    kinds_by_job: dict[str, tuple[str, ...]] = {}
-    for problem in trouble:
-        for item in problem.items if problem.of_jobs else ():
-            kinds_by_job[item.name] = (*kinds_by_job.get(item.name, ()), problem.kind)
-    return kinds_by_job
+def _worst_first(
+    overview: Overview, needs: Mapping[str, Sequence[Attention]]
+) -> Sequence[tuple[EnvironmentOverview, JobOverview]]:
+    """Return all jobs with their environments, in the order of what they need."""
+    ranks = {name: rank for rank, name in enumerate(needs)}
+    jobs = [(environment, job) for environment in overview.environments for job in environment.jobs]
+    return sorted(jobs, key=lambda it: ranks.get(str(it[1].file), len(ranks)))
 
 
-def _trouble(problem: Trouble) -> Data:
-    more = len(problem.items) - _NAMED
-    return {
-        "kind": problem.kind,
-        "tone": problem.tone,
-        "count": f"{len(problem.items):,}",
-        "link": f"#{urlencode({'state': problem.kind})}" if problem.of_jobs else "",
-        "named": [{"name": it.name, "why": it.why} for it in problem.items[:_NAMED]],
-        "more": f"{more:,}" if more > 0 else "",
-    }
-
-
-def _environments(overview: Overview, needs: Mapping[str, tuple[str, ...]]) -> Data:
+def _environments(overview: Overview, needs: Mapping[str, Sequence[Attention]]) -> Data:
     """Return the table of environments, without empty columns."""
     heads, rows = columns(
         _HEADS,
@@ -130,7 +118,7 @@ def _environments(overview: Overview, needs: Mapping[str, tuple[str, ...]]) -> D
     return {"heads": heads, "rows": rows}
 
 
-_HEADS = ("environment", "jobs", "need attention", "GPUs", "GPU-hours", "cost", "ETTR", "limits")
+_HEADS = ("environment", "jobs", "need attention", "GPUs", "GPU-hours", "cost", "ETTR")
 
 
 def _environment(environment: EnvironmentOverview, needing: Set[str]) -> Iterator[Data]:
@@ -147,17 +135,11 @@ def _environment(environment: EnvironmentOverview, needing: Set[str]) -> Iterato
     ettr = total_ettr(reports)
     runs = plural(len(reports), "run")
     yield _cell(f"{ettr:.3f} of {runs}", ettr) if ettr is not None else None
-    fullest = max((fit.need / fit.has if fit.has else 0 for fit in environment.fits), default=0)
-    yield (
-        _cell("", fullest, [words.bar(fit) for fit in environment.fits])
-        if environment.fits
-        else None
-    )
 
 
-def _cell(text: str, sort: Data, bars: Data = ()) -> Data:
-    """Return a table cell: a text or bars, and the value by which its column is sorted."""
-    return {"text": text, "sort": sort, "bars": bars}
+def _cell(text: str, sort: Data) -> Data:
+    """Return a table cell: a text, and the value by which its column is sorted."""
+    return {"text": text, "sort": sort}
 
 
 def _goodput(report: RunGoodput) -> Data:
@@ -181,7 +163,7 @@ def _goodput(report: RunGoodput) -> Data:
 def _job(
     job_overview: JobOverview,
     currency: str,
-    needs: Mapping[str, tuple[str, ...]],
+    needs: Sequence[Attention],
     lines: AuthoredLines,
 ) -> Data:
     job = job_overview.job
@@ -196,9 +178,15 @@ def _job(
         "image": job.image.reference if job else "",
         "pool": job.pool.name if job and job.pool else "",
         "queue": job.queue if job else "",
-        "asked": ", ".join(words.asked(job_overview.demand, currency)),
+        "team": job.team if job else "",
+        "asked": requests(job_overview.demand, currency),
+        "gpus": job_overview.demand.gpus.high,
         "hours": job_overview.demand.hours.high,
-        "needs": needs.get(str(job_overview.file), ()),
+        "needs": [item.kind for item in needs],
+        "tone": next((item.tone for item in needs), ""),
+        "why": [
+            ": ".join(filter(None, (kind.kind, item.why))) for kind in needs for item in kind.items
+        ],
         "held": [cause_data(Cause.of(held), lines) for held in job_overview.run.held],
         "finished": [
             {
@@ -231,15 +219,6 @@ def _roles(job_overview: JobOverview) -> Iterator[Data]:
             "image": role.image.reference,
             "ready": f"{sum(pod.ready for pod in pods)}/{role.nodes}" if pods else "",
         }
-
-
-def _team(job_overview: JobOverview) -> str:
-    """Return the team that a job belongs to: its label `team`, or else its queue."""
-    return (
-        (job_overview.job.labels.get("team") or job_overview.job.queue or "")
-        if job_overview.job
-        else ""
-    )
 
 
 def _live(job_overview: JobOverview, *, unread: bool) -> Data:

@@ -15,6 +15,7 @@ _KINDS = ("began", "succeeded", "failed", "over")
 _OVER = frozenset({"cancelled", "removed", "replaced"})
 _DAYS = 28  # a longer history has a bar for each week
 _MOST, _LEAST = 52, 12  # bars
+_TICKS = 4  # that a phone has room for
 _WIDTH = 10  # of one in the picture
 
 
@@ -39,10 +40,16 @@ def timeline(overview: Overview) -> Data:
         "width": bars * _WIDTH,
         "label": _label(shown),
         "highest": highest,
-        "ticks": [str(starts[index]) for index in (0, bars // 2, bars - 1)],
+        "ticks": [_tick(starts, index) for index in range(bars)],
         "step": "day" if daily else "week",
         "count": len(overview.events),
     }
+
+
+def _tick(starts: Sequence[date], index: int) -> str:
+    """Return the day below a bar: below the last one, and some at equal distances before it."""
+    left = len(starts) - 1 - index
+    return "" if left % -(-len(starts) // _TICKS) else str(starts[index])
 
 
 def _label(shown: Sequence[tuple[date, str]]) -> str:

@@ -5,63 +5,62 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.datatypes.finding import Severity
-from trainwright.datatypes.frozen import dataclass
 from trainwright.kinds.state import Phase
+from trainwright.overview.limits import by_share
 from trainwright.overview.model import JobOverview, Overview
 from trainwright.plan import words
 from trainwright.plan.model import Cause
+from trainwright.reports.attention import Attention, Item
 from trainwright.runs.workspace import RunState
+from trainwright.specs.ledger import LedgerEntry
 
 _GONE = frozenset({Phase.ABSENT, Phase.DELETING, Phase.DELETED})
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A job or a limit, and what is wrong with it in a few words."""
-
-    name: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """Items of one kind; `tone` is how the page shows it."""
-
-    kind: str
-    tone: str
-    items: tuple[Item, ...]
-    of_jobs: bool = True  # whether the list of jobs can be filtered by it
-
-
-def troubles(overview: Overview) -> tuple[Trouble, ...]:
+def troubles(overview: Overview) -> tuple[Attention, ...]:
     """Return the kinds of trouble that have at least one item."""
+    failed, errors, short = _failed(overview), _errors(overview), _short(overview)
+    waiting, unread, outdated = _waiting(overview), _unread(overview), _outdated(overview)
+    red, yellow = "danger", "warning"
     kinds = (
-        Trouble(kind="failed", tone="danger", items=tuple(_failed(overview))),
-        Trouble(kind="errors", tone="danger", items=tuple(_errors(overview))),
-        Trouble(kind="too small", tone="danger", items=tuple(_short(overview)), of_jobs=False),
-        Trouble(
-            kind="waits for its deletion",
-            tone="warning",
-            items=tuple(_waiting(overview)),
-            of_jobs=False,
+        Attention(kind="failed", tone=red, items=tuple(failed)),
+        Attention(kind="with errors", tone=red, items=tuple(errors)),
+        Attention(
+            kind="over limit", tone=red, items=tuple(short), of_jobs=False, section="capacity"
         ),
-        Trouble(kind="not read", tone="warning", items=tuple(_unread(overview)), of_jobs=False),
-        Trouble(kind="outdated", tone="warning", items=tuple(_outdated(overview))),
+        Attention(kind="waiting for deletion", tone=yellow, items=tuple(waiting), of_jobs=False),
+        Attention(kind="not read", tone=yellow, items=tuple(unread), of_jobs=False),
+        Attention(kind="outdated", tone=yellow, items=tuple(outdated)),
     )
     return tuple(kind for kind in kinds if kind.items)
 
 
 def _failed(overview: Overview) -> Iterator[Item]:
-    for job in overview.jobs:
-        if job.live is not None and job.live.state.phase is Phase.FAILED:
-            yield Item(str(job.file), job.live.state.message or job.live.state.reason)
-        elif job.run.outcome == "failed":
-            yield Item(str(job.file), _reason(job))
+    """Yield the jobs whose run failed: those that a cluster has so now, then the newest."""
+    failed = [job for job in overview.jobs if _fails_now(job) or job.run.outcome == "failed"]
+    for job in sorted(failed, key=_when, reverse=True):
+        yield Item(str(job.file), _reason(job))
+
+
+def _fails_now(job: JobOverview) -> bool:
+    return job.live is not None and job.live.state.phase is Phase.FAILED
+
+
+def _when(job: JobOverview) -> tuple[bool, str]:
+    entry = _entry(job)
+    return _fails_now(job), entry.finished if entry else ""
 
 
 def _reason(job: JobOverview) -> str:
-    entry = next((it for it in job.finished if it.object == job.run.object), None)
+    if job.live is not None and _fails_now(job):
+        return job.live.state.message or job.live.state.reason
+    entry = _entry(job)
     return " ".join(filter(None, (entry.finished, entry.reason, entry.note))) if entry else ""
+
+
+def _entry(job: JobOverview) -> LedgerEntry | None:
+    """Return what the ledger has of a job's present run."""
+    return next((it for it in job.finished if it.object == job.run.object), None)
 
 
 def _errors(overview: Overview) -> Iterator[Item]:
@@ -78,10 +77,10 @@ def _errors(overview: Overview) -> Iterator[Item]:
 
 
 def _short(overview: Overview) -> Iterator[Item]:
-    for environment in overview.environments:
-        for fit in environment.fits:
-            if fit.short:
-                yield Item(f"{environment.name} {fit.what}", words.fitting(fit))
+    """Yield the limits that are too small, beginning with the one that is exceeded most."""
+    for environment, fit in by_share(overview):
+        if fit.short:
+            yield Item(f"{environment.name} {fit.what}", words.fitting(fit))
 
 
 def _waiting(overview: Overview) -> Iterator[Item]:

@@ -105,7 +105,7 @@ def _rest(plan: Plan, brief: int) -> Iterator[tuple[int, str]]:
     yield 1, _loosened(plan)
     if plan.waived:
         yield 3, f"adds {plural(plan.waived, 'waiver')}"
-    for clause in _requested(plan, brief=brief > 0):
+    for clause in requested(plan, brief=brief > 0):
         yield 2, clause
     yield 2, _short(plan, brief=brief > 1)
     errors = sum(finding.severity is Severity.ERROR for finding in plan.findings)
@@ -144,7 +144,7 @@ def _exceeded(fit: CapacityCheck) -> str:
     return f"lacks {amount} {fit.unit.removesuffix('s') if more == 1 else fit.unit}"
 
 
-def _requested(plan: Plan, *, brief: bool) -> Iterator[str]:
+def requested(plan: Plan, *, brief: bool = False) -> Iterator[str]:
     """GPU-hours and money; GPUs, or nodes, where there are no hours."""
     requested = total(it.asked for it in plan.changing)
     if not requested.hours and not requested.unbounded:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.listing import plural
 from trainwright.plan import headline, table, words
-from trainwright.plan.alike import alike
+from trainwright.plan.alike import Alike, alike
+from trainwright.plan.attention import attention
 from trainwright.plan.model import (
     Action,
     Cause,
@@ -17,9 +17,11 @@ from trainwright.plan.model import (
     Plan,
     SharedFileImpact,
 )
+from trainwright.reports.attention import Attention, of_jobs, shown
 from trainwright.reports.page import AuthoredLines, document, finding_data, placed
 from trainwright.reports.report import by_weight
 from trainwright.reports.style import Style
+from trainwright.specs.demand import Demand
 
 _DIFF_LINES = 500  # of an additional object
 # All diffs of a page together, in characters: compressed they are a tenth of it.
@@ -33,22 +35,18 @@ _WARNING = frozenset({Action.CANCELLED, Action.NEW_RUN, Action.OUTDATED})
 def render(plan: Plan, style: Style) -> str:
     lines = AuthoredLines(plan.sources)
     changes = plan.listed
-    sides = ((change, change.after or change.before) for change in plan.changes)
-    queues = {str(change.file): run.queue for change, run in sides if run}
+    actions = sorted({change.action for change in changes}, key=lambda action: action.risk)
+    teams = {str(change.file): change.team for change in plan.changes}
+    concerns = attention(plan)
     data = {
         "link": style.link if style.link.startswith(("https://", "http://")) else "",
         "environments": sorted({change.file.environment for change in changes}),
-        "actions": [
-            {"name": action.value, "count": count}
-            for action, count in sorted(
-                Counter(change.action for change in changes).items(), key=lambda item: item[0].risk
-            )
-        ],
-        "hours": max((change.asked.hours.high for change in changes), default=0),
-        "changes": list(_changes(plan, lines)),
+        "teams": sorted({change.team for change in changes} - {""}),
+        "chips": [*dict.fromkeys((*(it.kind for it in concerns if it.of_jobs), *actions))],
+        "changes": list(_changes(plan, lines, of_jobs(concerns))),
         "shared": [_shared(plan, file, lines) for file in plan.shared_files],
         "findings": [
-            finding_data(item, lines, queues)
+            finding_data(item, lines, teams)
             for item in (*plan.underived, *by_weight(plan.findings))
         ],
     }
@@ -58,14 +56,15 @@ def render(plan: Plan, style: Style) -> str:
         data,
         verdict=headline.verdict(plan),
         tone="danger" if plan.blocked else "",
+        summary=_summary(plan),
         facts=_facts(plan, style),
+        attention=shown(concerns, "action"),
         uses=_uses(plan),
+        amounts=[*words.amounts(plan)],
         unrendered=[
             *words.foreign(plan),
             *words.otherwise(plan),
             *words.unrendered(plan),
-            *words.policies(plan),
-            *words.amounts(plan),
             *words.wiring(plan),
         ],
         objects=[_object(change) for change in plan.objects],
@@ -79,15 +78,30 @@ def _facts(plan: Plan, style: Style) -> list[tuple[str, str]]:
     return [*facts, ("behind", plural(plan.behind, "commit"))] if plan.behind else facts
 
 
+def _summary(plan: Plan) -> str:
+    """Return what the merge requests, unless the first line has room for it."""
+    parts = [part for part in headline.requested(plan) if part]
+    verdict = headline.verdict(plan)
+    return "" if all(part in verdict for part in parts) else f"requests {' · '.join(parts)}"
+
+
 def _uses(plan: Plan) -> Data:
-    """The table of pools, queues and budgets, for the template."""
+    """The table of pools, queues and budgets for the template, exceeded ones first."""
     used = table.table(plan)
+    rows = sorted(zip(used.rows, used.short, strict=True), key=lambda row: not row[1])
     return {
         "heads": used.heads,
-        "rows": [
-            {"cells": [*zip(used.heads, row, strict=True)], "tone": "danger" if short else ""}
-            for row, short in zip(used.rows, used.short, strict=True)
-        ],
+        "rows": [[*map(_cell, used.heads, cells)] for cells, _ in rows],
+    }
+
+
+def _cell(head: str, cell: table.Cell) -> Data:
+    return {
+        "head": head,
+        "before": cell.sides[0] if len(cell.sides) > 1 else "",
+        "after": cell.sides[-1] if cell.sides else "",
+        "limit": cell.limit,
+        "tone": "danger" if cell.short else "",
     }
 
 
@@ -100,28 +114,53 @@ def _object(change: ObjectChange) -> Data:
     }
 
 
-def _changes(plan: Plan, lines: AuthoredLines) -> Iterator[Data]:
+def _changes(
+    plan: Plan, lines: AuthoredLines, concerns: Mapping[str, Sequence[Attention]]
+) -> Iterator[Data]:
     """Yield the data of each change, similar ones together; the riskiest ones get diffs first."""
     room = _DIFFS
-    groups = enumerate(alike(plan.listed))
-    for number, change in ((number, it) for number, group in groups for it in group.changes):
-        currency = plan.currency(change.file.environment)
-        files: list[Data] | None = list(_files(change)) if room > 0 else None
-        if files:
-            room -= sum(len(line) for file in files for line in file["lines"])
-        yield {
-            "group": number,
-            "job": str(change.file),
-            "environment": change.file.environment,
-            "action": change.action.value,
-            "tone": _tone(change.action),
-            "why": change.why,
-            "asked": words.signed(change.asked, currency),
-            "hours": max(0, change.asked.hours.high),
-            "runs": "; ".join(_runs(change)),
-            "causes": [cause_data(cause, lines) for cause in change.causes],
-            "files": files,
-        }
+    for number, group in enumerate(alike(plan.listed)):
+        for change in group.changes:
+            files: list[Data] | None = list(_files(change)) if room > 0 else None
+            if files:
+                room -= sum(len(line) for file in files for line in file["lines"])
+            yield {
+                "group": number,
+                "files": files,
+                "concerns": [
+                    {"name": it.kind, "tone": it.tone}
+                    for it in concerns.get(str(change.file), ())
+                    if it.kind != change.action
+                ],
+                **_change(change, group, plan.currency(change.file.environment), lines),
+            }
+
+
+def _change(
+    change: JobChange, group: Alike, currency: str, lines: AuthoredLines
+) -> dict[str, Data]:
+    return {
+        "job": str(change.file),
+        "environment": change.file.environment,
+        "action": change.action.value,
+        "tone": _tone(change),
+        "team": change.team,
+        "why": change.why,
+        "asked": requests(change.asked, currency, sign=True),
+        "together": requests(group.asked, currency, sign=True) if group.others else [],
+        "runs": "; ".join(_runs(change)),
+        "causes": [cause_data(cause, lines) for cause in change.causes],
+    }
+
+
+def requests(demand: Demand, currency: str, *, sign: bool = False) -> Data:
+    """Return a demand as the texts of three columns: at once, GPU-hours and cost."""
+    parts = (
+        Demand(nodes=demand.nodes, gpus=demand.gpus),
+        Demand(hours=demand.hours, unbounded=demand.unbounded),
+        Demand(cost=demand.cost),
+    )
+    return [", ".join(words.asked(part, currency, sign=sign)) for part in parts]
 
 
 def _runs(change: JobChange) -> Iterator[str]:
@@ -131,10 +170,10 @@ def _runs(change: JobChange) -> Iterator[str]:
     yield from words.runs(change)
 
 
-def _tone(action: Action) -> str:
-    if action in _DANGER:
+def _tone(change: JobChange) -> str:
+    if change.action in _DANGER or change.loses:
         return "danger"
-    return "warning" if action in _WARNING else "good"
+    return "warning" if change.action in _WARNING else "good"
 
 
 def _files(change: JobChange) -> Iterator[Data]:

@@ -137,10 +137,10 @@ def _rules(counts: Counter[str]) -> str:
 def _uses(plan: Plan) -> str:
     """The table of pools, queues and budgets."""
     used = tables.table(plan)
-    rows = [
-        _line(tuple(f"⚠️ {text}" if short and not index else text for index, text in enumerate(row)))
-        for row, short in zip((tuple(map(cell, row)) for row in used.rows), used.short, strict=True)
-    ]
+    rows = []
+    for texts, short in zip(used.texts, used.short, strict=True):
+        name, *others = map(cell, texts)
+        rows.append(_line((f"⚠️ {name}" if short else name, *others)))
     shown = some(rows, _USES, "rows", "\n_{}_\n")
     return f"\n{_heading(used.heads)}{shown}" if rows else ""
 

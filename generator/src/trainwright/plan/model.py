@@ -84,6 +84,7 @@ class PlannedRun:
     demand: Demand = NOTHING
     believed: bool = True
     adopted: bool = False
+    team: str = ""
 
     def without_files(self) -> PlannedRun:
         """Return the run of a job of which nothing is rendered."""
@@ -125,6 +126,11 @@ class JobChange:
     def loses(self) -> bool:
         """Whether the merge ends a training run of which nothing is saved."""
         return self.ending is not None and self.ending.loses and not self.ending.waits
+
+    @property
+    def team(self) -> str:
+        run = self.after or self.before
+        return run.team if run else ""
 
     @property
     def delta(self) -> Demand:

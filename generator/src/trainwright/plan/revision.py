@@ -180,6 +180,7 @@ class Revision(Workspace):
             retired=resolved.finished,
             files=texts,
             demand=self.demand(job) if job and texts else NOTHING,
+            team=job.team if job else "",
         )
 
 

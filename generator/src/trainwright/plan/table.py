@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from trainwright.datatypes.frozen import dataclass
@@ -13,8 +14,23 @@ from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 
 _HEADS = ("environment", "what", "requested", "GPU-hours", "cost", "this change")
-_Cell = TypeVar("_Cell")
+_Shown = TypeVar("_Shown")
 _GPU_HOURS = "GPU-hours"  # the unit of a budget of these
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is before and after a merge, once where both are the same, and how much there is."""
+
+    sides: tuple[str, ...] = ()
+    limit: str = ""  # or the unit
+    short: bool = False  # whether the merge exceeds the limit, or exceeds it more than before
+
+    def __bool__(self) -> bool:
+        return bool(self.sides)
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (" → ".join(self.sides), self.limit)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +38,27 @@ class Table:
     """Heads, and rows with as many cells."""
 
     heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    short: tuple[bool, ...]  # whether a row exceeds what there is, and did not before
+    rows: tuple[tuple[Cell, ...], ...]
+
+    @property
+    def short(self) -> tuple[bool, ...]:
+        """Whether each row has a limit that the merge exceeds."""
+        return tuple(any(cell.short for cell in row) for row in self.rows)
+
+    @property
+    def texts(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(tuple(map(str, row)) for row in self.rows)
 
 
 def table(plan: Plan) -> Table:
     """Return a table of the pools, queues and budgets that a merge affects, in all environments."""
     used = [(environment, use) for environment in plan.environments for use in environment.uses]
-    heads, rows = columns(_HEADS, [tuple(_cells(environment, use)) for environment, use in used])
-    return Table(heads, rows, tuple(any(fit.is_worse for fit in use.fits) for _, use in used))
+    return Table(*columns(_HEADS, [tuple(_cells(environment, use)) for environment, use in used]))
 
 
 def columns(
-    heads: Sequence[str], rows: Sequence[Sequence[_Cell]]
-) -> tuple[tuple[str, ...], tuple[tuple[_Cell, ...], ...]]:
+    heads: Sequence[str], rows: Sequence[Sequence[_Shown]]
+) -> tuple[tuple[str, ...], tuple[tuple[_Shown, ...], ...]]:
     """Without the columns in which no row has anything."""
     kept = [index for index in range(len(heads)) if any(row[index] for row in rows)]
     return (
@@ -44,43 +67,49 @@ def columns(
     )
 
 
-def _cells(environment: EnvironmentPlan, use: Use) -> Iterator[str]:
+def _cells(environment: EnvironmentPlan, use: Use) -> Iterator[Cell]:
     budget = use.what == "budget"
     held = next((fit for fit in use.fits if not budget), None)
     hours = next((fit for fit in use.fits if fit.unit == _GPU_HOURS), None)
     cost = next((fit for fit in use.fits if budget and fit is not hours), None)
-    yield environment.name
-    yield use.what
-    yield "" if budget else _at_once(use, held)
+    yield Cell((environment.name,))
+    yield Cell((use.what,))
+    yield Cell() if budget else _at_once(use, held)
     yield _hours(use, hours)
-    yield _changed(use.before.cost, use.after.cost, cost, environment.currency)
-    yield _again(use, environment.currency)
+    yield _changed(use.before.cost, use.after.cost, cost, currency=environment.currency)
+    yield Cell(tuple(filter(None, (_again(use, environment.currency),))))
 
 
-def _at_once(use: Use, fit: CapacityCheck | None) -> str:
+def _at_once(use: Use, fit: CapacityCheck | None) -> Cell:
     gpus = bool(use.before.gpus or use.after.gpus)
     before, after = (it.gpus if gpus else it.nodes for it in (use.before, use.after))
-    shown = _changed(before, after, fit)
-    unit = "GPUs" if gpus else "nodes"
-    return f"{shown} {unit}{_limit_before(fit)}{words.short(fit)}" if shown else ""
+    return _changed(before, after, fit, "GPUs" if gpus else "nodes")
 
 
-def _hours(use: Use, fit: CapacityCheck | None) -> str:
-    shown = _changed(use.before.hours, use.after.hours, fit)
-    jobs = use.after.unbounded
-    unbounded = f"{plural(jobs, 'job')} without maxDuration" if jobs else ""
-    hours = f"{shown}{_limit_before(fit)}{words.short(fit)}" if shown else ""
-    return " and ".join(filter(None, (hours, unbounded)))
+def _hours(use: Use, fit: CapacityCheck | None) -> Cell:
+    hours = _changed(use.before.hours, use.after.hours, fit)
+    if not (jobs := use.after.unbounded):
+        return hours
+    unbounded = f"{plural(jobs, 'job')} without maxDuration"
+    if not hours:
+        return Cell((unbounded,))
+    return replace(hours, limit=" ".join(filter(None, (hours.limit, f"and {unbounded}"))))
 
 
-def _changed(before: Range, after: Range, fit: CapacityCheck | None, currency: str = "") -> str:
-    """Both sides, once where they are the same, and how much there is."""
+def _changed(
+    before: Range, after: Range, fit: CapacityCheck | None, unit: str = "", currency: str = ""
+) -> Cell:
+    """Return both sides, and how much there is."""
     if not before and not after:
-        return ""
+        return Cell()
     sides = [words.money(it, currency) if currency else words.span(it) for it in (before, after)]
-    limit = f" of {_limit(fit.has, currency)}" if fit else ""
-    change = f"{_limit_before(fit, currency)}{words.short(fit)}" if currency else ""
-    return f"{' → '.join(dict.fromkeys(sides))}{limit}{change}"
+    limit = f"of {_limit(fit.has, currency)}" if fit else ""
+    counted = " ".join(filter(None, (limit, unit)))
+    return Cell(
+        tuple(dict.fromkeys(sides)),
+        f"{counted}{_limit_before(fit, currency)}{words.short(fit)}",
+        short=fit is not None and fit.is_worse,
+    )
 
 
 def _limit_before(fit: CapacityCheck | None, currency: str = "") -> str:

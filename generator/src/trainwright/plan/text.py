@@ -49,7 +49,7 @@ def _lines(plan: Plan, style: Style) -> Iterator[str]:
     used = tables.table(plan)
     if used.rows:
         yield ""
-        yield table(used.heads, used.rows, color=style.color).rstrip("\n")
+        yield table(used.heads, used.texts, color=style.color).rstrip("\n")
     for group in alike(plan.listed):
         yield ""
         yield from _change(group, style, plan.currency(group.first.file.environment))

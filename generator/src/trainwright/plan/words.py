@@ -21,6 +21,7 @@ from trainwright.plan.model import (
     ObjectChange,
     Plan,
     PlannedRun,
+    SettingChange,
     SharedFileImpact,
 )
 from trainwright.plan.running import running
@@ -136,15 +137,24 @@ def signed(demand: Demand, currency: str) -> str:
 
 def fitting(fit: CapacityCheck) -> str:
     """Return the need, the capacity, and whether it fits."""
+    return f"{requested(fit)}: {outcome(fit)}"
+
+
+def requested(fit: CapacityCheck) -> str:
+    """Return the need and the capacity, as in "8 to 10 of 16 GPUs"."""
     need = amount(fit, fit.need, fit.most)
     unit = "" if fit.is_money else f" {fit.unit}"
     unknown = f" and {fit.unknown} of unknown length" if fit.unknown else ""
-    message = f"{need} of {amount(fit, fit.has)}{unit}{unknown}"
+    return f"{need} of {amount(fit, fit.has)}{unit}{unknown}"
+
+
+def outcome(fit: CapacityCheck) -> str:
+    """Return whether a need fits its capacity, in words."""
     if fit.short:
-        return f"{message}{short(fit)}"
+        return short(fit).removeprefix(": ")
     if fit.most > fit.has:
-        return f"{message}: elastic jobs get less than they could use"
-    return f"{message}: unknown whether that fits" if fit.unknown else f"{message}: fits"
+        return "elastic jobs get less than they could use"
+    return "unknown whether that fits" if fit.unknown else "fits"
 
 
 def short(fit: CapacityCheck | None) -> str:
@@ -159,19 +169,6 @@ def amount(fit: CapacityCheck, low: float, high: float | None = None) -> str:
     """Return an amount, or a range, of what a limit limits: "8", "$335", "2 to 4"."""
     both = Range(low, low if high is None else high)
     return money(both, fit.unit) if fit.is_money else span(both)
-
-
-def bar(fit: CapacityCheck) -> Data:
-    """Return a bar chart of a capacity check, in percent of the larger of capacity and need."""
-    whole = max(fit.has, fit.most, fit.need) or 1
-    return {
-        "what": fit.what,
-        "label": fitting(fit),
-        "tone": "danger" if fit.short else "",
-        "need": round(100 * fit.need / whole, 2),
-        "most": round(100 * fit.most / whole, 2),
-        "limit": round(100 * fit.has / whole, 2),
-    }
 
 
 def cause(reason: Cause) -> str:
@@ -291,9 +288,13 @@ def unrendered(plan: Plan) -> Iterator[str]:
 def policies(plan: Plan) -> Iterator[str]:
     """Yield a line for each setting that limits jobs and was changed, those that loosen first."""
     for change in sorted(plan.policies, key=lambda change: not change.loosens):
-        effect = "allows more" if change.loosens else "allows less"
-        place = change.cause.place
-        yield f"{change.environment} {effect} than before: {cause(change.cause)} ({place})"
+        yield policy(change)
+
+
+def policy(change: SettingChange) -> str:
+    effect = "allows more" if change.loosens else "allows less"
+    place = change.cause.place
+    return f"{change.environment} {effect} than before: {cause(change.cause)} ({place})"
 
 
 _COUNTED = {"capacity": "capacity", "pricePerGpuHour": "price", "currency": "currency"}

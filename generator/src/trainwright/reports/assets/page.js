@@ -48,14 +48,6 @@ const address = {
 
 const matches = (text, query) => query.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 
-// A bar of what one job asks for beside the largest; the number stands next to it as text.
-function spark(share) {
-  const width = Math.max(1, Math.round(100 * share));
-  return element("svg", { class: "spark", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
-    element("rect", { class: "track", width: 100, height: 8 }),
-    element("rect", { class: "need", width, height: 8 }));
-}
-
 // Lists of thousands are put into the page in parts: the first at once, the others as it idles.
 function fill(target, items, draw, first = 60, part = 200) {
   const turn = (target.turn = (target.turn ?? 0) + 1);
@@ -130,49 +122,70 @@ function group(found, byTeam, link) {
   return made;
 }
 
-// A list with its search, its select and its chips; what they say is in the address.
-function listing({ items, chips, key, select, searched, draw, none, gather = (found) => found }) {
-  const [search, chosenSelect, group] = [byId("search"), byId("environment"), byId("actions")];
+// A select of what there is to choose from; it is hidden where there is no choice.
+function choice(id, names) {
+  const made = byId(id);
+  made.append(...names.map((name) => element("option", { value: name }, name)));
+  made.parentElement.hidden = names.length < 2;
+  made.value = address.read().get(id) ?? made.options[0]?.value ?? "";
+  return made;
+}
+
+// A list with its search, its selects and its chips; what they say is in the address.
+function listing({ items, chips, key, environments, teams, sorts, searched, draw, none, gather = (found) => found }) {
+  const [search, group] = [byId("search"), byId("actions")];
   items.forEach((item) => { item.searched = searched(item); });
-  chosenSelect.append(...select.map((name) => element("option", { value: name }, name)));
-  const chosen = new Set((address.read().get(key) ?? "").split(",").filter(Boolean));
-  group.append(...chips.map(({ name, count }) => {
-    const button = element("button", { type: "button", "aria-pressed": String(chosen.has(name)) }, `${name} ${count}`);
+  const wanted = () => new Set((address.read().get(key) ?? "").split(",").filter(Boolean));
+  let chosen = wanted();
+  const [environment, team] = [choice("environment", environments), choice("team", teams)];
+  const order = choice("sort", Object.keys(sorts));
+  group.append(...chips.map((name) => {
+    const count = items.filter((item) => item.chips.includes(name)).length;
+    const button = element("button", { type: "button", value: name }, `${name} ${count}`);
     button.addEventListener("click", () => {
       if (!chosen.delete(name)) chosen.add(name);
-      button.setAttribute("aria-pressed", String(chosen.has(name)));
       show();
     });
     return button;
   }));
   search.value = address.read().get("q") ?? "";
-  chosenSelect.value = address.read().get("environment") ?? "";
   // A link on the page may choose, too.
   addEventListener("hashchange", () => {
     if (!location.hash.includes("=")) return;
-    const wanted = address.read();
-    search.value = wanted.get("q") ?? "";
-    chosenSelect.value = wanted.get("environment") ?? "";
-    chosen.clear();
-    (wanted.get(key) ?? "").split(",").filter(Boolean).forEach((name) => chosen.add(name));
-    [...group.children].forEach((button, index) => button.setAttribute("aria-pressed", String(chosen.has(chips[index].name))));
+    search.value = address.read().get("q") ?? "";
+    [environment, team].forEach((select) => { select.value = address.read().get(select.id) ?? ""; });
+    chosen = wanted();
     show();
     byId("shown").scrollIntoView();
   });
   const show = () => {
+    [...group.children].forEach((button) => button.setAttribute("aria-pressed", String(chosen.has(button.value))));
     const found = items.filter((item) =>
       (!chosen.size || item.chips.some((chip) => chosen.has(chip))) &&
-      (!chosenSelect.value || item.environment === chosenSelect.value) &&
+      (!environment.value || item.environment === environment.value) &&
+      (!team.value || item.team === team.value) &&
       matches(item.searched, search.value));
+    const by = sorts[order.value];
+    if (by) found.sort(by);
     byId("shown").textContent = items.length ? `${found.length} of ${items.length}` : none;
     fill(byId("list"), gather(found), draw);
-    address.write({ q: search.value, environment: chosenSelect.value, [key]: [...chosen].join(",") });
+    address.write({ q: search.value, environment: environment.value, team: team.value, sort: order.selectedIndex > 0 ? order.value : "", [key]: [...chosen].join(",") });
   };
   search.addEventListener("input", show);
-  chosenSelect.addEventListener("change", show);
+  [environment, team, order].forEach((select) => select.addEventListener("change", show));
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
   onSlash(search);
   show();
+}
+
+// What is in sight of a job, in the columns of the list.
+function line({ badges, job, team, why, asked }) {
+  return element("summary", {},
+    element("span", { class: "badges" }, ...badges.map(({ name, tone }) => element("span", { class: `badge ${tone}` }, name))),
+    element("span", { class: "job" }, job),
+    element("span", { class: "team" }, team),
+    element("span", { class: "why" }, ...why),
+    ...asked.map((text) => element("span", { class: "asked" }, text)));
 }
 
 // A row that makes its inside when it is opened for the first time.

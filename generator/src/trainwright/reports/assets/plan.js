@@ -28,21 +28,23 @@ function pairs(lines) {
 
 function diffTable(file) {
   const cells = (side, kind) => [
-    element("td", { class: "number" }, side ? String(side[0]) : ""),
-    element("td", { class: side ? kind : "" }, side ? side[1] : ""),
+    element("td", { class: side ? "number" : "number none" }, side ? String(side[0]) : ""),
+    element("td", { class: side ? kind : "none" }, side ? side[1] : ""),
   ];
   const rows = pairs(file.lines).map((row) =>
     row.hunk
       ? element("tr", { class: "hunk" }, element("td", { colspan: 4 }, row.hunk))
-      : element("tr", {}, ...cells(row.before, row.same ? "" : "removed"), ...cells(row.after, row.same ? "" : "added")));
+      : element("tr", { class: row.same ? "same" : "" }, ...cells(row.before, row.same ? "" : "removed"), ...cells(row.after, row.same ? "" : "added")));
+  const count = (sign) => file.lines.filter((text) => text.startsWith(sign)).length;
   return element("table", { class: "diff" },
-    element("caption", {}, file.name),
+    element("caption", {}, `${file.name}: ${count("-")} removed, ${count("+")} added`),
     element("colgroup", {}, element("col", { class: "number" }), element("col"), element("col", { class: "number" }), element("col")),
     element("tbody", {}, ...rows));
 }
 
 function details(change, link) {
   const parts = [];
+  parts.push(element("p", {}, ...prose(change.why)));
   if (change.runs) parts.push(element("p", { class: "muted" }, change.runs));
   if (change.causes.length) parts.push(causes(change.causes, link));
   if (change.files === null) parts.push(element("p", { class: "note" }, "The diff was left out to keep this page small: run the plan in a terminal, or git diff."));
@@ -55,22 +57,23 @@ function details(change, link) {
 function row(changes, plan) {
   if (changes.length === 1) return single(changes[0], plan);
   const inside = () => element("div", { class: "body" }, ...changes.map((change) => single(change, plan)));
-  return folded(summary(changes[0], plan, changes), inside);
+  return folded(summary(changes[0], changes), inside);
 }
 
 function single(change, plan) {
-  return folded(summary(change, plan, [change]), () => details(change, plan.link));
+  return folded(summary(change, [change]), () => details(change, plan.link));
 }
 
-function summary(change, plan, changes) {
+// What changed in the specs, and what follows from it, which the inside has in full.
+function summary(change, changes) {
   const first = change.causes[0];
   const more = change.causes.length > 1 ? `, and ${change.causes.length - 1} more` : "";
   const others = changes.length > 1 ? ` and ${changes.length - 1} more` : "";
-  return element("summary", {},
-    element("span", { class: `badge ${change.tone}` }, change.action),
-    element("span", { class: "job" }, change.job + others),
-    element("span", {}, ...prose(change.why), first ? element("br") : null, first ? `${first.text}${more}` : null),
-    element("span", { class: "asked" }, change.asked, others && change.asked ? " each" : null, change.hours > 0 ? spark(change.hours / plan.hours) : null));
+  return line({
+    badges: [{ name: change.action, tone: change.tone }, ...change.concerns],
+    job: change.job + others, team: change.team, asked: others ? change.together : change.asked,
+    why: [first ? element("code", { class: "cause" }, `${first.text}${more}`) : null, element("span", { class: "follows" }, ...prose(change.why))],
+  });
 }
 
 function alike(changes) {
@@ -81,7 +84,7 @@ function alike(changes) {
 
 function searched(change) {
   const causes = change.causes.map((cause) => `${cause.text} ${cause.file}`);
-  return [change.job, change.action, change.why, change.runs, ...causes].join(" ").toLowerCase();
+  return [change.job, change.team, change.action, change.why, change.runs, ...causes].join(" ").toLowerCase();
 }
 
 function shared(plan) {
@@ -89,15 +92,15 @@ function shared(plan) {
   byId("shared-section").hidden = false;
   byId("shared").append(...plan.shared.map((file) =>
     element("details", { class: "group" },
-      element("summary", {}, element("code", {}, file.file), ` ${file.reach}`),
+      element("summary", {}, element("code", {}, file.file), " ", element("span", { class: "count" }, ...prose(file.reach))),
       causes(file.causes, plan.link))));
 }
 
 unpack().then((plan) => {
-  plan.changes.forEach((change) => { change.chips = [change.action]; });
+  plan.changes.forEach((change) => { change.chips = [change.action, ...change.concerns.map((one) => one.name)]; });
   listing({
-    items: plan.changes, chips: plan.actions, key: "action", select: plan.environments,
-    searched, gather: alike, draw: (changes) => row(changes, plan), none: "none change",
+    items: plan.changes, chips: plan.chips, key: "action", environments: plan.environments, teams: plan.teams,
+    sorts: {}, searched, gather: alike, draw: (changes) => row(changes, plan), none: "none change",
   });
   shared(plan);
   findings(plan.findings, plan.link);

@@ -1,7 +1,5 @@
 // Every job with its run, what outdates that, its finished runs, and what happened in git.
 
-const tones = { active: "good", suspended: "warning", "not rendered": "warning", unreadable: "danger" };
-
 function facts(pairs) {
   const rows = pairs.filter(([, value]) => value);
   return element("table", { class: "list" }, element("tbody", {}, ...rows.map(([name, value]) =>
@@ -28,8 +26,9 @@ function goodput(list) {
 
 function details(job, link) {
   const parts = [facts([
-    ["source", placed({ file: job.file, line: 1 }, link, job.file)], ["target", job.target],
-    ["image", job.image], ["pool", job.pool], ["queue", job.queue], ["requests", job.asked],
+    ["source", placed({ file: job.file, line: 1 }, link, job.file)], ["run", job.object], ["target", job.target],
+    ["image", job.image], ["pool", job.pool], ["team", job.team === job.queue ? "" : job.team], ["queue", job.queue],
+    ["requests", job.asked.filter(Boolean).join(", ")],
     ["cluster", job.live && [job.live.phase, job.live.reason, job.live.message].filter(Boolean).join(": ")],
   ])];
   if (job.held.length) {
@@ -54,15 +53,12 @@ function details(job, link) {
 }
 
 function row(job, report) {
-  const why = job.held.length ? `outdated: ${job.held[0].text}${job.held.length > 1 ? `, and ${job.held.length - 1} more` : ""}` : "";
-  const live = job.live ? `in the cluster: ${job.live.phase}` : null;
   const present = job.goodput.find((run) => run.object === job.object);
-  return folded(element("summary", {},
-    element("span", { class: `badge ${job.needs.includes("failed") ? "danger" : tones[job.state] ?? ""}` }, job.status),
-    element("span", { class: "job" }, job.job),
-    element("span", {}, element("code", {}, job.object), why ? element("br") : null, why, live ? element("br") : null, live, present ? element("br") : null, present ? `goodput ${present.goodput}` : null),
-    element("span", { class: "asked" }, job.asked, job.hours > 0 ? spark(job.hours / report.hours) : null)),
-  () => details(job, report.link));
+  const lines = [...job.why, job.live && `in the cluster: ${job.live.phase}`, present && `goodput ${present.goodput}`].filter(Boolean);
+  return folded(line({
+    badges: [{ name: job.status, tone: job.tone }], job: job.job, team: job.team, asked: job.asked,
+    why: lines.length ? lines.map((text) => element("span", { class: "reason" }, text)) : [element("code", { class: "object" }, job.object)],
+  }), () => details(job, report.link));
 }
 
 // The head of a column sorts the rows of its table, numbers by their size, and turns them round.
@@ -97,12 +93,19 @@ function events(list) {
 
 unpack().then((report) => {
   report.jobs.forEach((job) => { job.chips = [...job.needs, job.state, ...(job.live ? [`cluster: ${job.live.phase}`] : [])]; });
-  const counts = new Map();
-  for (const chip of report.jobs.flatMap((job) => job.chips)) counts.set(chip, (counts.get(chip) ?? 0) + 1);
+  const clusters = report.jobs.filter((job) => job.live).map((job) => `cluster: ${job.live.phase}`);
+  const limits = byId("limits");  // many would be all that a phone shows
+  if (limits?.querySelector("details") && matchMedia("(max-width: 50rem)").matches) limits.open = false;
   listing({
-    items: report.jobs, key: "state", select: report.environments, none: "no jobs",
-    chips: [...counts].map(([name, count]) => ({ name, count })),
-    searched: (job) => [job.job, job.status, job.object, job.image, ...job.roles.map((role) => `${role.role} ${role.image}`), job.pool, job.queue, ...job.held.map((one) => one.text)].join(" ").toLowerCase(),
+    items: report.jobs, key: "state", environments: report.environments, teams: report.teams, none: "no jobs",
+    chips: [...new Set([...report.needs, ...report.jobs.map((job) => job.state), ...clusters])],
+    sorts: {
+      "needs attention": null,
+      name: (one, two) => one.job.localeCompare(two.job),
+      GPUs: (one, two) => two.gpus - one.gpus,
+      "GPU-hours": (one, two) => two.hours - one.hours,
+    },
+    searched: (job) => [job.job, job.team, job.status, ...job.why, job.object, job.image, ...job.roles.map((role) => `${role.role} ${role.image}`), job.pool, job.queue].join(" ").toLowerCase(),
     draw: (job) => row(job, report),
   });
   sortable();
