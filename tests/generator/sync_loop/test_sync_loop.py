@@ -32,9 +32,8 @@ from trainwright.datatypes.layout import JobFile
 from trainwright.render import job as render
 from trainwright.render.history import History
 from trainwright.runs import adjust
-from trainwright.runs.decide import decide
 from trainwright.runs.record import Recorded
-from trainwright.runs.workspace import Workspace
+from trainwright.runs.workspace import Workspace, decided
 from trainwright.specs.ledger import EMPTY
 
 SEQUENCES = 10 * settings.default.max_examples  # 10,000 each night
@@ -169,14 +168,14 @@ _WITHOUT: dict[str, tuple[object, str, object, str]] = {
     ),
     "the ledger": (
         render,
-        "decide",
-        lambda sources, record, _ledger: decide(sources, record, EMPTY),
+        "decided",
+        lambda job, record, _ledger: decided(job, record, EMPTY),
         "has ended, and is still rendered",
     ),
     "records": (
         render,
-        "decide",
-        lambda sources, _record, ledger: decide(sources, None, ledger),
+        "decided",
+        lambda job, _record, ledger: decided(job, None, ledger),
         "another run that nobody asked for",
     ),
     "git's history": (
