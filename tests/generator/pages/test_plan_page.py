@@ -204,7 +204,7 @@ def test_what_is_lost_comes_first_and_leads_to_its_jobs(visit: Visit) -> None:
 def test_what_becomes_of_a_pool_is_a_row_without_empty_columns(visit: Visit) -> None:
     page = visit(html.render(plan_of(1), STYLE)).page
     table = page.locator("table.stacked")
-    assert table.locator("th").all_inner_texts() == ["environment", "what", "at once"]
+    assert table.locator("th").all_inner_texts() == ["environment", "what", "requested"]
     cell = table.locator("td.danger").inner_text()
     assert " ".join(cell.split()) == "64 → 96 to 120 of 64 GPUs: 32 too few"
 
