@@ -1281,3 +1281,67 @@ def test_what_a_replaced_run_has_saved_is_named(case: str, repository: Repositor
     repository.job("prod/llm", f"{written}{edit}podLabels: {{another: run}}\n")
     (change,) = plan(repository, "--against", "HEAD")["changes"]
     assert sentence.replace("NAME", name) in change["why"]
+
+
+# --- rendered files that are behind their sources ------------------------------------------------
+
+
+RENDERED_RUN = "prod/rendered/llm/pytorchjob.yaml"
+BEHIND = "The rendered files of prod/llm are not up to date"
+
+
+def _planned_run(repository: Repository, *, behind: bool) -> str:
+    assert (BEHIND in repository.run("plan", "--against", "main").stdout) is behind
+    done = repository.run("plan", "--against", "main", "-o", "json")
+    (change,) = json.loads(done.stdout)["plan"]["changes"]
+    assert ("; merged as it is rendered now, llm-" in change["why"]) is behind
+    name: str = change["after"]["object"]
+    return name
+
+
+def _rendered_run(repository: Repository) -> str:
+    assert repository.run("render").exit_code == 0
+    found = re.search("llm-[0-9a-f]{8}", repository.tree()[RENDERED_RUN])
+    assert found is not None
+    return found[0]
+
+
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("side", ["one", "two"])
+def test_a_half_resolved_merge_begins_the_run_that_render_begins(
+    side: str, committed: bool, cloned: Repository
+) -> None:
+    """Both branches edited the job, and rendered: the merged file is that of no run."""
+    path = cloned.root / "environments/prod/jobs/llm.yaml"
+    before = path.read_text()
+    for branch, old, new in (("one", "nodes: 2", "nodes: 3"), ("two", "1Gi", "2Gi")):
+        git(cloned.root, "checkout", "--quiet", "-b", branch, "main")
+        path.write_text(before.replace(old, new))
+        assert cloned.run("render").exit_code == 0
+        git_repository.commit(cloned.root, branch)
+    with pytest.raises(AssertionError, match="merge"):
+        git(cloned.root, "merge", "--quiet", "one")
+    git(cloned.root, "checkout", "--quiet", side, "--", "environments/prod/rendered")
+    path.write_text(before.replace("nodes: 2", "nodes: 3").replace("1Gi", "2Gi"))
+    if committed:
+        git_repository.commit(cloned.root, "Merge")
+    planned = _planned_run(cloned, behind=True)
+    assert _rendered_run(cloned) == planned
+    assert _planned_run(cloned, behind=False) == planned
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_an_edit_after_the_last_render_is_planned_as_it_will_be_rendered(
+    committed: bool, cloned: Repository
+) -> None:
+    path = cloned.root / "environments/prod/jobs/llm.yaml"
+    before = path.read_text()
+    path.write_text(before.replace("nodes: 2", "nodes: 3"))
+    assert cloned.run("render").exit_code == 0
+    git_repository.commit(cloned.root, "Three")
+    path.write_text(before.replace("nodes: 2", "nodes: 4"))
+    if committed:
+        git_repository.commit(cloned.root, "Four, and not rendered")
+    planned = _planned_run(cloned, behind=True)
+    assert _rendered_run(cloned) == planned
+    assert _planned_run(cloned, behind=False) == planned

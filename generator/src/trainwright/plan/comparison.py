@@ -52,7 +52,7 @@ from trainwright.plan.revision import Revision
 from trainwright.plan.training import Training, gpus_of
 from trainwright.render import derivation
 from trainwright.render.derivation import Derivation, Underived
-from trainwright.render.history import History
+from trainwright.render.history import JOINED, History
 from trainwright.render.job import Rendered
 from trainwright.render.policy import has_unknown_run, unknown_run
 from trainwright.reports import redacted, without_credentials
@@ -117,7 +117,7 @@ class Comparison(Owner):
         self._patterns, self._options = patterns, options
         self._repository, inside = repository, _ = git.find(root)
         self._names = (options.against, options.head or "HEAD")
-        self._commits = repository.commits(self._names)
+        self._commits = repository.commits((*self._names, *JOINED))
         self._base = base = repository.merge_base(*self._names)
         self._head = head = repository.commit(options.head) if options.head else ""
         self._behind = int(
@@ -151,8 +151,8 @@ class Comparison(Owner):
 
     def is_current(self) -> bool:
         """Whether both revisions still are the commits that they were."""
-        now = self._repository.commits(self._names)
-        return self._commits == now and now.keys() == {*self._names}
+        now = self._repository.commits((*self._names, *JOINED))
+        return self._commits == now and now.keys() >= {*self._names}
 
     def edit(self, edits: Set[str]) -> None:
         """Go on once some files on disk were edited, keeping whatever that does not affect."""
@@ -350,8 +350,16 @@ class Comparison(Owner):
         files, helm = sorted(self._files()), self._options.helm
         old = filter(self.before.has, files)
         unknown = [file for file in old if self.before.applied(file) is None]
-        self.before.render(unknown, helm, new_runs=True)
-        self.after.render(filter(self.after.has, files), helm)
+        self.before.render(self.before.outdated(unknown), helm, new_runs=True)
+        outdated = self.after.outdated(filter(self.after.has, files))
+        runs = self._history.runs(list(filter(self._is_edited_since, outdated)), self.after)
+        self.after.render(outdated, helm, runs=runs)
+
+    def _is_edited_since(self, file: JobFile) -> bool:
+        """Whether the file of a job is not the one from which its changed run was rendered."""
+        record = self.after.record(file)
+        edited = record is not None and record.source != self.after.reader.source(file.path)
+        return edited and self._is_rendered(file)
 
     def _now(self, file: JobFile) -> Rendered | None:
         """Return what a job renders to after the merge, or None if it is removed or not touched."""
@@ -383,7 +391,7 @@ class Comparison(Owner):
         return tuple(file for file in candidates if file not in recorded)
 
     def _may_have_run(self, file: JobFile) -> bool:
-        folder, decision = self.after.folder(file.environment), self._decided(self.after, file)
+        folder, decision = self.after.folder(file.environment), self._decision(file)
         begins = decision.name if decision else ""
         return has_unknown_run(folder, file, begins)
 
@@ -393,17 +401,13 @@ class Comparison(Owner):
         change = self._unless_lost(self._planned(file))
         change = self._waiting(self._shared_object(self._beginning(change)))
         action, otherwise = change.action, tuple(self._otherwise(change))
-        if otherwise:
-            fields = ", ".join(dict.fromkeys(cause.pointer.dotted for cause in otherwise))
-            change = replace(
-                change, why=f"{change.why}; not with what its sources have now of {fields}"
-            )
         return replace(
             change,
+            why="; ".join((change.why, *self._reservations(change, otherwise))),
             causes=change.causes or tuple(self._causes(change)),
             left=change.before.demand if change.before and self._stays(change) else NOTHING,
             unrendered=action not in _AS_RENDERED
-            and not self._is_rendered(file)
+            and not self._is_as_rendered(file)
             and self.before.folder(file.environment).is_there,
             otherwise=otherwise,
             ending=self._ending(change),
@@ -414,15 +418,14 @@ class Comparison(Owner):
         """Return the runs of a job on both sides, and what its sources, or its rendered files where
         these changed, make of the one before.
         """
-        now = self._now(file)
-        if self._is_rendered(file):
-            before = self.before.at_hand(file)
+        now, as_rendered = self._now(file), self._is_as_rendered(file)
+        before = self.before.at_hand(file) if self._is_rendered(file) else self._was(file)
+        if as_rendered:
             after = self.after.at_hand(file, now, believed=not self._is_forged(file))
         else:  # what rendering would make of it
-            before = self._was(file)
             after = self.after.after(file, now, before) if now else None
         environment = self._applying(file.environment)
-        applied = self._is_rendered(file) and _files(before) != _files(after)
+        applied = as_rendered and _files(before) != _files(after)
         if not applied and (self._errors(file) or (now is not None and not now.usable)):
             return self._broken(file, before, after)
         action, why = actions.decide(before, after, environment)
@@ -431,6 +434,16 @@ class Comparison(Owner):
         if training and action in _ENDED and (after is None or after.state not in ENDED):
             return replace(change, why=f"nothing of it is listed any more; {training.removed}")
         return self._again(change)
+
+    def _reservations(self, change: JobChange, otherwise: tuple[Cause, ...]) -> Iterator[str]:
+        """Yield in what a run that begins is not that of its sources."""
+        file, after = change.file, change.after
+        at_hand = self.after.at_hand(file) if self._is_behind(file) else None
+        if at_hand and at_hand.object and after and after.object != at_hand.object:
+            yield f"merged as it is rendered now, {at_hand.object} is applied instead"
+        if otherwise:
+            fields = ", ".join(dict.fromkeys(cause.pointer.dotted for cause in otherwise))
+            yield f"not with what its sources have now of {fields}"
 
     def _broken(
         self, file: JobFile, before: PlannedRun | None, after: PlannedRun | None
@@ -581,6 +594,23 @@ class Comparison(Owner):
         torn = self.after.folder(file.environment).is_unreadable(file.name)
         return not torn and file in self._rendered_jobs()
 
+    def _is_as_rendered(self, file: JobFile) -> bool:
+        """Whether a run's rendered files changed, and are what the merge is meant to apply."""
+        return self._is_rendered(file) and not self._is_behind(file)
+
+    @tracked(same=eq)
+    def _is_behind(self, file: JobFile) -> bool:
+        """Whether rendering makes another run, or another state, of a job than its changed rendered
+        files have, which follow from earlier sources.
+        """
+        decision = self._decision(file) if self._is_rendered(file) else None
+        if decision is None or not self.after.rendering(file).usable or self._is_forged(file):
+            return False
+        if decision.step is Step.END:
+            record = self.after.record(file)
+            return record is not None and record.state not in ENDED
+        return decision.step in (Step.BEGIN, Step.ADJUST)
+
     @property
     def underived(self) -> tuple[Underived, ...]:
         """Selected files in rendered folders, or missing there, that follow from no source."""
@@ -618,7 +648,7 @@ class Comparison(Owner):
             command = f"git checkout {self._earlier.commit[:12]} -- {file.rendered}"
             keep = f"its file requests no other run than before: keep it by `{command}`"
             return replace(change, why=f"{why}; {keep}")
-        decision = self._decided(self.after, file)
+        decision = self._decision(file)
         was = self.before.job(file).record if self.before.has(file) else None
         if decision is None or was is None or decision.state != "finished":
             return change
@@ -677,7 +707,7 @@ class Comparison(Owner):
         record = self.after.record(file)
         if self._is_forged(file) and record is not None and record.state not in ENDED:
             return record.object
-        decision = self._decided(self.after, file)
+        decision = self._decision(file)
         return decision.name if decision is not None and decision.step is not Step.END else ""
 
     def _was(self, file: JobFile) -> PlannedRun | None:
@@ -687,14 +717,19 @@ class Comparison(Owner):
         applied = self.before.applied(file)
         return applied or self.before.after(file, self.before.rendering(file), None)
 
+    def _decision(self, file: JobFile) -> Decision | None:
+        """Return what happens to the run of a job after the merge, by what the job renders to."""
+        now = self._now(file)
+        return now.decision if now else None
+
     def _held_back(self, file: JobFile) -> tuple[Held, ...]:
         """Return the values in which the run of a job is not as its sources after the merge."""
-        now = self._now(file)
-        return now.decision.held if now and now.decision else ()
+        decision = self._decision(file)
+        return decision.held if decision else ()
 
     def _held(self, file: JobFile) -> tuple[Cause, ...]:
         """Return the values that outdate the run of a job after the merge, but did not before."""
-        old = self._decided(self.before, file)
+        old = self.before.job(file).decision if self.before.has(file) else None
         held_before = {(held.path, repr(held.after)) for held in old.held} if old else set()
         return tuple(
             Cause.of(held)
@@ -707,10 +742,6 @@ class Comparison(Owner):
         begins = change.action in _BEGINS and self._is_rendered(change.file)
         if begins and not any(self._from_another(change.file)):
             yield from map(Cause.of, self._held_back(change.file))
-
-    @staticmethod
-    def _decided(side: Revision, file: JobFile) -> Decision | None:
-        return side.job(file).decision if side.has(file) else None
 
     def _causes(self, change: JobChange) -> Iterator[Cause]:
         """Yield why a job changes: values of its specs, or else what is known of it."""

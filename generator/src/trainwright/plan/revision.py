@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from trainwright.plan.training import Training
 from trainwright.render import batch
 from trainwright.render.job import Rendered
 from trainwright.runs.decision import Step
-from trainwright.runs.record import RECORD_FILE, VALUES_FILE
+from trainwright.runs.record import RECORD_FILE, VALUES_FILE, Recorded
 from trainwright.runs.workspace import ResolvedJob, Workspace
 from trainwright.specs.demand import NOTHING
 from trainwright.tasks import progress
@@ -61,21 +61,30 @@ class Revision(Workspace):
         paths = {JobFile(*map(bytes.decode, groups)).path for groups in _SPEC_NAME.findall(raw)}
         return SpecText(raw, tuple(paths), b"from" in raw, bool(_SPELT.search(raw)))
 
-    def render(self, files: Iterable[JobFile], helm: str | None, *, new_runs: bool = False) -> None:
-        """Render and check in one batch those jobs that are not rendered as they are; with
-        `new_runs` also jobs that `render` refuses.
+    def render(
+        self,
+        files: Sequence[JobFile],
+        helm: str | None,
+        *,
+        runs: Mapping[JobFile, Recorded | None] | None = None,
+        new_runs: bool = False,
+    ) -> None:
+        """Render and check jobs in one batch; with `new_runs` also those that `render` refuses.
+
+        `runs` are those to render from where another one is recorded here.
         """
-        outdated = [file for file in files if not self._is_rendered_as_it_is(file)]
-        items = [batch.Item(file, self.known(file), new_runs=new_runs) for file in outdated]
+        known = {file: self.known(file) for file in files} | dict(runs or {})
+        items = [batch.Item(file, known[file], new_runs=new_runs) for file in files]
         outcomes = batch.run(self, items, helm)
         counted = progress.counted(outcomes, len(items), "jobs")
         self._batch = {rendered.file: rendered for rendered, _ in counted}
-        for file in outdated:
+        for file in files:
             self.rendering(file)
 
-    def _is_rendered_as_it_is(self, file: JobFile) -> bool:
-        cell = cell_of(self, Revision.rendering, file)
-        return cell is not None and cell.holds()
+    def outdated(self, files: Iterable[JobFile]) -> list[JobFile]:
+        """Return those jobs that are not rendered as they are."""
+        cells = ((file, cell_of(self, Revision.rendering, file)) for file in files)
+        return [file for file, cell in cells if cell is None or not cell.holds()]
 
     @tracked()
     def rendering(self, file: JobFile) -> Rendered:
@@ -132,11 +141,9 @@ class Revision(Workspace):
         return job.target if job else DEFAULT
 
     def settled(self, file: JobFile, rendered: Rendered | None) -> ResolvedJob:
-        """Return a job, with the changes that its run does not take: they are known once it is
-        rendered.
-        """
+        """Return a job with what happens to its run, which is known once it is rendered."""
         resolved = self.job(file)
-        if rendered is None or rendered.record is None or not rendered.record.held:
+        if rendered is None or rendered.record is None:
             return resolved
         return replace(resolved, record=rendered.record, decision=rendered.decision)
 

@@ -21,7 +21,7 @@ from trainwright.runs.decide import overtakes
 from trainwright.runs.record import Record, Recorded
 from trainwright.runs.workspace import Workspace
 
-_JOINED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD")
+JOINED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD")
 
 
 class History:
@@ -44,7 +44,7 @@ class History:
             repository, _ = git.around(self._root)
         except GitError:
             return {}
-        return repository.commits((self._tip, *_JOINED))
+        return repository.commits((self._tip, *JOINED))
 
     @cached_property
     def _found(self) -> tuple[Repository, str] | None:
@@ -172,7 +172,7 @@ class History:
         """The commits that are being merged, cherry-picked or rebased onto HEAD right now."""
         if self._found is None:
             return ()
-        return tuple(self._commits[name] for name in _JOINED if name in self._commits)
+        return tuple(self._commits[name] for name in JOINED if name in self._commits)
 
     def _at(self, revision: str) -> Workspace:
         assert self._found is not None
