@@ -15,7 +15,7 @@ from opened_page import Visit
 from repository import Repository
 from trainwright.cluster.pods import LivePod
 from trainwright.cluster.status import RunStatus
-from trainwright.datatypes.finding import Held, Location
+from trainwright.datatypes.finding import Location, ValueChange
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.state import Phase, State
@@ -225,7 +225,7 @@ def test_three_thousand_jobs_are_within_one_screen(visit: Visit, width: int, hei
 def troubled(found: Overview) -> Overview:
     """The same with failed runs, runs that are behind, and pools that are too small."""
     place = Location("environments/defaults.yaml", 4, 3)
-    held = Held(Pointer("/env/MODE"), None, "fast", place)
+    held = ValueChange(Pointer("/env/MODE"), None, "fast", place)
     pool = CapacityCheck(what="pool h100", unit="GPUs", need=12, most=12, has=8)
 
     def job(number: int, one: JobOverview) -> JobOverview:

@@ -13,14 +13,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainwright.datatypes.finding import Finding, Location, Severity
+from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import markdown
 from trainwright.plan.alike import alike
 from trainwright.plan.model import (
     Action,
-    Cause,
     EnvironmentPlan,
     JobChange,
     ObjectChange,
@@ -118,9 +117,9 @@ def many(count: int, action: Action, **of_pod: object) -> list[JobChange]:
     ]
 
 
-def _cause(text: str) -> Cause:
+def _cause(text: str) -> ValueChange:
     place = Location("environments/prod/jobs/x.yaml", 8, 3)
-    return Cause(Pointer(("flags", text)), "a" * 90, "b" * 90, place)
+    return ValueChange(Pointer(("flags", text)), "a" * 90, "b" * 90, place)
 
 
 def _containers(count: int, **more: str) -> list[object]:

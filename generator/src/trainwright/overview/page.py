@@ -18,7 +18,6 @@ from trainwright.overview.timeline import timeline
 from trainwright.overview.trouble import Trouble, troubles
 from trainwright.plan import words
 from trainwright.plan.html import cause_data
-from trainwright.plan.model import Cause
 from trainwright.plan.table import columns
 from trainwright.reports.page import AuthoredLines, document, finding_data
 from trainwright.reports.report import by_weight
@@ -199,10 +198,7 @@ def _job(
         "asked": ", ".join(words.asked(job_overview.demand, currency)),
         "hours": job_overview.demand.hours.high,
         "needs": needs.get(str(job_overview.file), ()),
-        "held": [
-            cause_data(Cause(held.path, held.before, held.after, held.place), lines)
-            for held in job_overview.run.held
-        ],
+        "held": [cause_data(held, lines) for held in job_overview.run.held],
         "finished": [
             {
                 "object": entry.object,

@@ -8,9 +8,9 @@ from dataclasses import field, replace
 from operator import attrgetter, eq, is_
 from pathlib import Path
 
-from trainwright.datatypes.data import Data, mapping
+from trainwright.datatypes.data import mapping
 from trainwright.datatypes.environment import Environment, Waiver
-from trainwright.datatypes.finding import Finding, Location, Severity
+from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import (
@@ -20,7 +20,6 @@ from trainwright.datatypes.layout import (
     environment_path,
     is_wiring_of,
 )
-from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.same import digest_of_data
 from trainwright.files.memo import Cell, Owner, cell_of, tracked
 from trainwright.findings.credentials import redact
@@ -30,19 +29,18 @@ from trainwright.plan import actions, affected, causes, object_changes, policies
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.model import (
     Action,
-    Cause,
     CrdVerdict,
     EnvironmentPlan,
     JobChange,
     ObjectChange,
     Plan,
     PlannedRun,
-    PolicyChange,
     SettingChange,
     SharedFileImpact,
     WiringChange,
 )
 from trainwright.plan.places import jobs_at, place_of
+from trainwright.plan.policies import Setting
 from trainwright.plan.replacing import gpus_of
 from trainwright.plan.revision import Revision
 from trainwright.render import derivation
@@ -175,8 +173,8 @@ class Comparison(Owner):
             findings=findings,
             underived=underived,
             wiring=self._wiring(),
-            policies=self._policies(),
-            amounts=self._amounts(),
+            policies=self._settings(policies.differing),
+            amounts=self._settings(policies.amounts),
             waived=sum(map(self._newly_waived, self._files())),
             sources={
                 path: self.after.reader.lines(path)
@@ -205,41 +203,24 @@ class Comparison(Owner):
             stale=tuple(it for it in files.stale if is_wiring_of(it, names)),
             foreign=tuple(it for it in manifests if it not in known),
             changed=tuple(it for it in there if it in files.current and is_wiring_of(it, names)),
-            settings=tuple(it for side in self._sides() for it in self._settings(*side)),
+            settings=self._settings(policies.wired),
         )
 
-    def _settings(self, name: str, was: Environment, now: Environment) -> Iterator[SettingChange]:
-        """Yield each setting of an environment that its wiring applies to the runs there are."""
-        before, after = was.gitops, now.gitops
-        values = (
-            ("engine", before.engine, after.engine),
-            ("prune", before.prune, after.prune),
+    def _settings(
+        self, differing: Callable[[Environment, Environment], Iterator[Setting]]
+    ) -> tuple[SettingChange, ...]:
+        """Return what differs in the settings of the selected environments, at their lines."""
+        return tuple(
+            self._setting(name, setting)
+            for name, was, now in self._sides()
+            for setting in differing(was, now)
         )
-        for key, old, new in values:
-            if old != new and not (key == "prune" and after.engine == "none"):
-                yield SettingChange(name, self._setting(name, Pointer.of("gitops", key), old, new))
 
-    def _setting(self, name: str, pointer: Pointer, old: Data, new: Data) -> Cause:
-        """Return a changed setting of an environment, and the line that sets it."""
+    def _setting(self, name: str, setting: Setting) -> SettingChange:
         document = self.after.loaded(name).document
-        place = document.place(pointer) if document else Location(environment_path(name))
-        return Cause(pointer, old, new, place)
-
-    def _policies(self) -> tuple[PolicyChange, ...]:
-        """Return what limits the jobs of the selected environments otherwise than before."""
-        return tuple(
-            PolicyChange(name, self._setting(name, it.pointer, it.before, it.after), it.loosens)
-            for name, was, now in self._sides()
-            for it in policies.differing(was, now)
-        )
-
-    def _amounts(self) -> tuple[SettingChange, ...]:
-        """Return the capacities and prices by which the selected environments count otherwise."""
-        return tuple(
-            SettingChange(name, self._setting(name, it.pointer, it.before, it.after))
-            for name, was, now in self._sides()
-            for it in policies.amounts(was, now)
-        )
+        place = document.place(setting.path) if document else Location(environment_path(name))
+        change = ValueChange(setting.path, setting.before, setting.after, place)
+        return SettingChange(name, change, setting.loosens)
 
     def _sides(self) -> Iterator[tuple[str, Environment, Environment]]:
         """Yield the selected environments that are sound on both sides."""
@@ -414,7 +395,7 @@ class Comparison(Owner):
             why = f"{why}; {waiting}"
         otherwise = tuple(self._otherwise(file)) if action in _BEGINS else ()
         if otherwise:
-            fields = ", ".join(dict.fromkeys(cause.pointer.dotted for cause in otherwise))
+            fields = ", ".join(dict.fromkeys(cause.path.dotted for cause in otherwise))
             why = f"{why}; not with what its sources have now of {fields}"
         unchanged = action is Action.UNCHANGED
         goes_on = action is not Action.IN_PLACE and actions.goes_on(before, after, environment)
@@ -687,7 +668,7 @@ class Comparison(Owner):
             return self.before.applied(file)
         return self.before.after(file, rendered, None)
 
-    def _held(self, file: JobFile) -> tuple[Cause, ...]:
+    def _held(self, file: JobFile) -> tuple[ValueChange, ...]:
         """Return the values that outdate the run of a job after the merge, but did not before."""
         new = self._settled(file)
         if new is None:
@@ -695,24 +676,23 @@ class Comparison(Owner):
         old = self._decided(self.before, file)
         held_before = {(held.path, repr(held.after)) for held in old.held} if old else set()
         return tuple(
-            Cause(held.path, held.before, held.after, held.place)
+            replace(held, note="")
             for held in new.held
             if (held.path, repr(held.after)) not in held_before and held.path not in OF_WIRING
         )
 
-    def _otherwise(self, file: JobFile) -> Iterator[Cause]:
-        """Yield the values in which a run that begins differs from its sources after the merge."""
+    def _otherwise(self, file: JobFile) -> tuple[ValueChange, ...]:
+        """Return the values in which a run that begins differs from its sources after the merge."""
         begins = self._is_rendered(file) and not any(self._from_another(file))
         new = self._settled(file) if begins else None
-        for held in new.held if new else ():
-            yield Cause(held.path, held.before, held.after, held.place)
+        return new.held if new else ()
 
     def _untaken(self, file: JobFile) -> Iterator[str]:
         """Yield each edit of a job's own file that its run could have taken, and why it waits."""
         new = self._settled(file)
         for held in new.held if new else ():
-            if held.why:
-                yield f"{held.path.dotted} waits for the next run: {held.why}"
+            if held.note:
+                yield f"{held.path.dotted} waits for the next run: {held.note}"
 
     def _settled(self, file: JobFile) -> Decision | None:
         """Return the decision about a job, which is known once it is rendered."""
@@ -723,13 +703,13 @@ class Comparison(Owner):
     def _decided(side: Revision, file: JobFile) -> Decision | None:
         return side.job(file).decision if side.has(file) else None
 
-    def _causes(self, file: JobFile, action: Action) -> Iterator[Cause]:
+    def _causes(self, file: JobFile, action: Action) -> Iterator[ValueChange]:
         if action is Action.ADOPTED:
-            yield Cause(Pointer(), None, None, Location(adopted.path(file)), "the adopted object")
+            yield ValueChange.noted("the adopted object", Location(adopted.path(file)))
             return
         if action is Action.BROKEN and self._is_ledger_lost(file):
             place = self.after.ledger(file.environment).findings[0].place
-            yield Cause(Pointer(), None, None, place, "the ledger has errors")
+            yield ValueChange.noted("the ledger has errors", place)
             return
         both = self.before.has(file) and self.after.has(file)
         was, now = (side.job(file) if both else None for side in (self.before, self.after))
@@ -737,29 +717,29 @@ class Comparison(Owner):
             note = "job spec with errors"
             if not both:
                 note = "new job spec" if self.after.has(file) else "job spec removed"
-            yield Cause(Pointer(), None, None, Location(file.path), note)
+            yield ValueChange.noted(note, Location(file.path))
             return
         reasons = [*self._edits(file, was, now), *self._of_ledgers(file)]
         if was.record is not None and (action in _BEGINS or not reasons):
             # What earlier edits of shared files have left for the next run, which this one is.
-            left = {cause.pointer for cause in (*reasons, *self._otherwise(file))}
+            left = {cause.path for cause in (*reasons, *self._otherwise(file))}
             waited = causes.of_record(was.record, now.loaded.spec)
-            reasons += [cause for cause in waited if cause.pointer not in left]
+            reasons += [cause for cause in waited if cause.path not in left]
         yield from reasons or (self._unspecified(file),)
 
-    def _of_ledgers(self, file: JobFile) -> Iterator[Cause]:
+    def _of_ledgers(self, file: JobFile) -> Iterator[ValueChange]:
         old, new = (side.ledger(file.environment) for side in (self.before, self.after))
         return causes.of_ledgers(old, new, file.name)
 
-    def _unspecified(self, file: JobFile) -> Cause:
+    def _unspecified(self, file: JobFile) -> ValueChange:
         """Return the cause of a job's change that no line of a spec accounts for."""
         record = records.path(file.environment, file.name)
         if record in self.changed:
-            return Cause(Pointer(), None, None, Location(record), "the record of its run")
+            return ValueChange.noted("the record of its run", Location(record))
         note = "no value of the spec, only what is rendered for it"
-        return Cause(Pointer(), None, None, Location(file.path), note)
+        return ValueChange.noted(note, Location(file.path))
 
-    def _edits(self, file: JobFile, was: ResolvedJob, now: ResolvedJob) -> Iterator[Cause]:
+    def _edits(self, file: JobFile, was: ResolvedJob, now: ResolvedJob) -> Iterator[ValueChange]:
         """The values that differ between the specs of a job, and between its environments."""
         assert was.loaded.spec
         assert now.loaded.spec
@@ -892,7 +872,7 @@ class Comparison(Owner):
                 c for change in changes if change.action is Action.OUTDATED for c in change.causes
             )
             distinct = {
-                (c.pointer, repr(c.after)): c
+                (c.path, repr(c.after)): c
                 for c in held
                 if c.place.file == path or c.place.file not in readers
             }
@@ -988,8 +968,8 @@ def _shown(environment: EnvironmentPlan) -> EnvironmentPlan:
     return replace(environment, changes=changes)
 
 
-def _keys_shown(causes: Iterable[Cause]) -> tuple[Cause, ...]:
-    return tuple(replace(cause, pointer=without_credentials(cause.pointer)) for cause in causes)
+def _keys_shown(causes: Iterable[ValueChange]) -> tuple[ValueChange, ...]:
+    return tuple(replace(cause, path=without_credentials(cause.path)) for cause in causes)
 
 
 _KUSTOMIZATIONS = "kustomizations.yaml"

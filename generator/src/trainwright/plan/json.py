@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Waiver
+from trainwright.datatypes.finding import ValueChange
 from trainwright.findings.credentials import redact
 from trainwright.plan import headline, words
 from trainwright.plan.model import (
-    Cause,
     Ending,
     EnvironmentPlan,
     JobChange,
     ObjectChange,
     Plan,
     PlannedRun,
-    PolicyChange,
     SettingChange,
     SharedFileImpact,
     WiringChange,
@@ -22,6 +21,7 @@ from trainwright.plan.model import (
 from trainwright.plan.running import Running, running
 from trainwright.reports.json import finding_data, place_of
 from trainwright.reports.style import Style, document
+from trainwright.reports.values import value_line
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 
@@ -43,7 +43,9 @@ def render(review: Plan, style: Style) -> str:
             "environments": [_environment(item) for item in review.environments],
             "objects": [_object(change) for change in review.objects],
             "wiring": _wiring(review.wiring),
-            "policies": [_policy(change) for change in review.policies],
+            "policies": [
+                {**_setting(change), "loosens": change.loosens} for change in review.policies
+            ],
             "amounts": [_setting(change) for change in review.amounts],
             "sharedFiles": [_shared_file(item) for item in review.blast],
             "findings": [finding_data(finding) for finding in review.findings],
@@ -79,14 +81,6 @@ def _setting(change: SettingChange) -> Data:
     return {"environment": change.environment, "cause": _cause(change.cause)}
 
 
-def _policy(change: PolicyChange) -> Data:
-    return {
-        "environment": change.environment,
-        "cause": _cause(change.cause),
-        "loosens": change.loosens,
-    }
-
-
 def _waiver(waiver: Waiver) -> Data:
     return {
         "rule": waiver.rule,
@@ -107,12 +101,12 @@ def _ending(ending: Ending | None) -> Data:
     }
 
 
-def _cause(cause: Cause) -> Data:
+def _cause(cause: ValueChange) -> Data:
     return {
-        "path": cause.pointer.dotted,
+        "path": cause.path.dotted,
         "note": cause.note,
-        "before": words.value(cause.pointer, cause.before),
-        "after": words.value(cause.pointer, cause.after),
+        "before": value_line(cause.path, cause.before),
+        "after": value_line(cause.path, cause.after),
         "place": place_of(cause.place),
     }
 

@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from trainwright.datatypes.finding import Finding, Location
+from trainwright.datatypes.finding import Finding, Location, ValueChange
 from trainwright.datatypes.listing import first, listed, plural
 from trainwright.plan import headline, words
 from trainwright.plan import table as uses
 from trainwright.plan.alike import Alike, alike
-from trainwright.plan.model import Action, Cause, JobChange, Plan
+from trainwright.plan.model import Action, JobChange, Plan
 from trainwright.reports.comment import (
     ICONS,
     LIMIT,
@@ -35,6 +35,7 @@ from trainwright.reports.comment import (
 )
 from trainwright.reports.report import by_weight, fairly, help_uri
 from trainwright.reports.style import Style
+from trainwright.reports.values import change_line
 
 _ICONS = {
     "rejected": "⛔",
@@ -212,7 +213,7 @@ def _kept(review: Plan) -> str:
     fields: dict[str, list[str]] = {}
     for change in review.changes:
         if change.action is Action.OUTDATED and change.file not in rows:
-            paths = dict.fromkeys(cause.pointer.dotted for cause in change.causes)
+            paths = dict.fromkeys(cause.path.dotted for cause in change.causes)
             fields.setdefault(", ".join(paths), []).append(cell(str(change.file)))
     if not (count := sum(map(len, fields.values()))):
         return ""
@@ -281,8 +282,8 @@ def _some(what: str, items: Sequence[str]) -> Iterator[str]:
     return first(items, most, lambda item: cell(f"{what} {item}", size), f"{what}s")
 
 
-def _causes(causes: Sequence[Cause], most: int, style: Style) -> Iterator[str]:
-    return first(causes, most, lambda cause: _link(cause.place, style, words.cause(cause)))
+def _causes(causes: Sequence[ValueChange], most: int, style: Style) -> Iterator[str]:
+    return first(causes, most, lambda cause: _link(cause.place, style, change_line(cause)))
 
 
 def _link(place: Location, style: Style, text: str, most: int = _NAME) -> str:

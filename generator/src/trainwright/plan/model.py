@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
-from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Waiver
-from trainwright.datatypes.finding import Finding, Location, Severity
+from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.pointer import Pointer
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
 
@@ -44,20 +42,6 @@ class Action(enum.StrEnum):
 
 
 _RISKS = {action: risk for risk, action in enumerate(Action)}
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """A changed value of a spec, or of the facts of its environment, and the line that changed it.
-
-    A value is None on the side where it is not set. Both are redacted where they are shown.
-    """
-
-    pointer: Pointer
-    before: Data
-    after: Data
-    place: Location
-    note: str = ""  # where no value differs: "new job spec"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +89,10 @@ class JobChange:
     why: str
     before: PlannedRun | None
     after: PlannedRun | None
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[ValueChange, ...] = ()
     left: Demand = NOTHING  # of the old run, if it goes on although no spec asks for it
     unrendered: bool = False
-    otherwise: tuple[Cause, ...] = ()
+    otherwise: tuple[ValueChange, ...] = ()
     ending: Ending | None = None
     waivers: tuple[Waiver, ...] = ()  # of its spec, that waive a finding
 
@@ -204,17 +188,18 @@ class SharedFileImpact:
     jobs: tuple[JobFile, ...]
     new_runs: int
     held: int
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[ValueChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
-    """A changed setting of an environment that reaches no run: one that its wiring applies, or by
-    which a plan counts.
+    """A changed setting of an environment that reaches no run: one that its wiring applies, that
+    limits what its jobs may do or use, or by which a plan counts.
     """
 
     environment: str
-    cause: Cause
+    cause: ValueChange
+    loosens: bool = False  # whether jobs may do more than before
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,15 +214,6 @@ class WiringChange:
     foreign: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     settings: tuple[SettingChange, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyChange:
-    """A changed setting of an environment that limits what its jobs may do or use."""
-
-    environment: str
-    cause: Cause
-    loosens: bool  # whether jobs may do more than before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +233,7 @@ class Plan:
     sources: Mapping[str, tuple[str, ...]] = field(repr=False)
     underived: tuple[Finding, ...] = ()
     wiring: WiringChange = WiringChange()
-    policies: tuple[PolicyChange, ...] = ()
+    policies: tuple[SettingChange, ...] = ()
     amounts: tuple[SettingChange, ...] = ()  # capacities, prices and currencies
     waived: int = 0  # waivers that specs of jobs have and did not have before
 

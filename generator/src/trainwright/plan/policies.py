@@ -13,15 +13,25 @@ from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.pointer import Pointer
 
 
-class Amount(NamedTuple):
-    """A capacity, a price or a currency, before and after a merge; None is unset."""
+class Setting(NamedTuple):
+    """A setting of an environment before and after a merge; None is unset."""
 
-    pointer: Pointer
+    path: Pointer
     before: Data
     after: Data
+    loosens: bool = False  # whether jobs may do more than before
 
 
-def amounts(before: Environment, after: Environment) -> Iterator[Amount]:
+def wired(before: Environment, after: Environment) -> Iterator[Setting]:
+    """Yield the settings that the wiring applies to the runs there are, where they differ."""
+    old, new = before.gitops, after.gitops
+    if old.engine != new.engine:
+        yield Setting(Pointer.of("gitops", "engine"), old.engine, new.engine)
+    if old.prune != new.prune and new.engine != "none":
+        yield Setting(Pointer.of("gitops", "prune"), old.prune, new.prune)
+
+
+def amounts(before: Environment, after: Environment) -> Iterator[Setting]:
     """Yield what the sums of an environment are counted by, where it differs."""
     for name in sorted(before.pools.keys() & after.pools.keys()):
         old, new = before.pools[name], after.pools[name]
@@ -31,21 +41,12 @@ def amounts(before: Environment, after: Environment) -> Iterator[Amount]:
         )
         for key, was, now in values:
             if was != now:
-                yield Amount(Pointer.of("pools", name, key), was, now)
+                yield Setting(Pointer.of("pools", name, key), was, now)
     if before.currency != after.currency:
-        yield Amount(Pointer.of("currency"), before.currency, after.currency)
+        yield Setting(Pointer.of("currency"), before.currency, after.currency)
 
 
-class Policy(NamedTuple):
-    """A setting that limits what jobs may do, before and after a merge; None is unset."""
-
-    pointer: Pointer
-    before: Data
-    after: Data
-    loosens: bool  # whether jobs may do more than before
-
-
-def differing(before: Environment, after: Environment) -> Iterator[Policy]:
+def differing(before: Environment, after: Environment) -> Iterator[Setting]:
     """Yield the settings that limit jobs and differ, as they are written."""
     yield from _pod_security(before, after)
     yield from _images(before, after)
@@ -58,40 +59,40 @@ def differing(before: Environment, after: Environment) -> Iterator[Policy]:
 _STRICTEST_FIRST = ("restricted", "baseline", "privileged")  # Pod Security Standards
 
 
-def _pod_security(before: Environment, after: Environment) -> Iterator[Policy]:
+def _pod_security(before: Environment, after: Environment) -> Iterator[Setting]:
     old, new = before.pod_security, after.pod_security
     if old != new:
         loosens = _STRICTEST_FIRST.index(new) > _STRICTEST_FIRST.index(old)
-        yield Policy(Pointer.of("podSecurity"), old, new, loosens)
+        yield Setting(Pointer.of("podSecurity"), old, new, loosens)
 
 
-def _images(before: Environment, after: Environment) -> Iterator[Policy]:
+def _images(before: Environment, after: Environment) -> Iterator[Setting]:
     if before.require_digest != after.require_digest:
         pointer = Pointer.of("images", "requireDigest")
-        yield Policy(pointer, before.require_digest, after.require_digest, before.require_digest)
+        yield Setting(pointer, before.require_digest, after.require_digest, before.require_digest)
     old, new = before.registries, after.registries
     if set(old) != set(new):
         loosens = bool(old) and (not new or not all(_within(one, old) for one in new))
-        yield Policy(Pointer.of("images", "registries"), [*old] or None, [*new] or None, loosens)
+        yield Setting(Pointer.of("images", "registries"), [*old] or None, [*new] or None, loosens)
 
 
 def _within(prefix: str, allowed: Sequence[str]) -> bool:
     return any(prefix.startswith(one) for one in allowed)
 
 
-def _allowed(before: Environment, after: Environment) -> Iterator[Policy]:
+def _allowed(before: Environment, after: Environment) -> Iterator[Setting]:
     old, new = before.allow, after.allow
     if set(old) != set(new):
-        yield Policy(Pointer.of("allow"), [*old] or None, [*new] or None, not set(new) <= set(old))
+        yield Setting(Pointer.of("allow"), [*old] or None, [*new] or None, not set(new) <= set(old))
 
 
-def _severities(before: Environment, after: Environment) -> Iterator[Policy]:
+def _severities(before: Environment, after: Environment) -> Iterator[Setting]:
     rules = {*before.severities, *after.severities}
     for rule in sorted(rules):
         old, new = _severity(before, rule), _severity(after, rule)
         if old != new:
             loosens = _weight(new, rule) < _weight(old, rule)
-            yield Policy(Pointer.of("severities", rule), old, new, loosens)
+            yield Setting(Pointer.of("severities", rule), old, new, loosens)
 
 
 def _severity(environment: Environment, rule: str) -> str | None:
@@ -112,7 +113,7 @@ def _weight(severity: str | None, rule: str) -> int:
 _LIGHTEST_FIRST = (Severity.OFF, Severity.NOTE, Severity.WARNING, Severity.ERROR, "required")
 
 
-def _waivers(before: Iterable[Waiver], after: Sequence[Waiver]) -> Iterator[Policy]:
+def _waivers(before: Iterable[Waiver], after: Sequence[Waiver]) -> Iterator[Setting]:
     """Yield waivers that are new, gone or last until another day, whatever their reason."""
     was = {(waiver.rule, waiver.job): waiver.until for waiver in before}
     now = {(waiver.rule, waiver.job): waiver.until for waiver in after}
@@ -121,16 +122,18 @@ def _waivers(before: Iterable[Waiver], after: Sequence[Waiver]) -> Iterator[Poli
         if was.get(key) != waiver.until:
             old = _waiver(*key, was[key]) if key in was else None
             pointer = Pointer.of("waivers", place)
-            yield Policy(pointer, old, _waiver(*key, waiver.until), waiver.until > was.get(key, ""))
+            yield Setting(
+                pointer, old, _waiver(*key, waiver.until), waiver.until > was.get(key, "")
+            )
     for key in sorted(was.keys() - now.keys()):
-        yield Policy(Pointer.of("waivers"), _waiver(*key, was[key]), None, False)
+        yield Setting(Pointer.of("waivers"), _waiver(*key, was[key]), None, False)
 
 
 def _waiver(rule: str, job: str, until: str) -> str:
     return f"{rule} for {'all jobs' if job == '*' else job} until {until}"
 
 
-def _limits(before: Environment, after: Environment) -> Iterator[Policy]:
+def _limits(before: Environment, after: Environment) -> Iterator[Setting]:
     """Yield the amounts that a plan counts against: who raises one is asked for nothing else."""
     limits: list[tuple[Pointer, float | None, float | None]] = [
         (Pointer.of("budget", "gpuHours"), before.budget.gpu_hours, after.budget.gpu_hours),
@@ -142,4 +145,4 @@ def _limits(before: Environment, after: Environment) -> Iterator[Policy]:
     ]
     for pointer, old, new in limits:
         if old != new:
-            yield Policy(pointer, old, new, old is not None and (new is None or new > old))
+            yield Setting(pointer, old, new, old is not None and (new is None or new > old))

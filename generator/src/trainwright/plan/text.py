@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from trainwright.datatypes.finding import Finding, Severity
+from trainwright.datatypes.finding import Finding, Severity, ValueChange
 from trainwright.datatypes.listing import first, plural
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.visibility import visible
 from trainwright.plan import headline, words
 from trainwright.plan import table as uses
 from trainwright.plan.alike import Alike, alike
-from trainwright.plan.model import Cause, Plan
+from trainwright.plan.model import Plan
 from trainwright.reports.report import fairly
 from trainwright.reports.style import Style, finding_line
 from trainwright.reports.terminal import table
+from trainwright.reports.values import change_line
 
 _COLORS = {
     "rejected": "red",
@@ -119,8 +120,8 @@ def _change(group: Alike, style: Style, currency: str) -> Iterator[str]:
     yield from (f"  {visible(line)}" for line in words.runs(change))
 
 
-def _causes(causes: Sequence[Cause]) -> Iterator[str]:
-    for line in first(causes, _MOST, lambda cause: f"{words.cause(cause)}  ({cause.place})"):
+def _causes(causes: Sequence[ValueChange]) -> Iterator[str]:
+    for line in first(causes, _MOST, lambda cause: f"{change_line(cause)}  ({cause.place})"):
         yield f"  {visible(line)}"
 
 

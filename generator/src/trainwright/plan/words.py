@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,12 +10,10 @@ from trainwright.datatypes.environment import Waiver
 from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.layout import WIRING
 from trainwright.datatypes.listing import listed, plural
-from trainwright.datatypes.pointer import Pointer
-from trainwright.findings.credentials import HIDDEN, named, redact
+from trainwright.findings.credentials import redact
 from trainwright.findings.redaction import unified_diff
 from trainwright.plan.model import (
     Action,
-    Cause,
     JobChange,
     ObjectChange,
     Plan,
@@ -24,6 +21,7 @@ from trainwright.plan.model import (
     SharedFileImpact,
 )
 from trainwright.plan.running import running
+from trainwright.reports.values import change_line
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 
@@ -161,24 +159,6 @@ def bar(fit: CapacityCheck) -> Data:
     }
 
 
-def cause(reason: Cause) -> str:
-    """ "image.tag: 1.0 → 1.1", with credentials hidden."""
-    if not reason.pointer:
-        return reason.note
-    before, after = (value(reason.pointer, side) for side in (reason.before, reason.after))
-    return f"{redact(reason.pointer.dotted)}: {before} → {after}"
-
-
-def value(pointer: Pointer, data: Data) -> str:
-    """Return a value of a spec on one line, shortened, and hidden if it looks like a credential."""
-    if data is None:
-        return "(unset)"
-    if named(pointer.last, str(data)):
-        return HIDDEN
-    text = redact(json.dumps(data, ensure_ascii=False))
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def same(others: str, commands: Sequence[str]) -> str:
     """Return that the same happens to other jobs, and the commands for those, or ""."""
     if not others:
@@ -261,7 +241,7 @@ def otherwise(review: Plan) -> Iterator[str]:
     """Yield a line for each run that begins with values of an earlier commit, now in no source."""
     for change in review.changes:
         if change.otherwise:
-            values = listed([cause(difference) for difference in change.otherwise], 3)
+            values = listed([change_line(difference) for difference in change.otherwise], 3)
             yield f"{change.file} begins with other values than its sources have: {values}"
 
 
@@ -280,7 +260,7 @@ def policies(review: Plan) -> Iterator[str]:
     for change in sorted(review.policies, key=lambda change: not change.loosens):
         effect = "allows more" if change.loosens else "allows less"
         place = change.cause.place
-        yield f"{change.environment} {effect} than before: {cause(change.cause)} ({place})"
+        yield f"{change.environment} {effect} than before: {change_line(change.cause)} ({place})"
 
 
 _COUNTED = {"capacity": "capacity", "pricePerGpuHour": "price", "currency": "currency"}
@@ -289,16 +269,17 @@ _COUNTED = {"capacity": "capacity", "pricePerGpuHour": "price", "currency": "cur
 def amounts(review: Plan) -> Iterator[str]:
     """Yield a line for each capacity and price by which the sums are other ones than before."""
     for change in review.amounts:
-        what, place = _COUNTED[change.cause.pointer.last], change.cause.place
-        yield f"{change.environment} counts with another {what}: {cause(change.cause)} ({place})"
+        what, where = _COUNTED[change.cause.path.last], f"({change.cause.place})"
+        line = change_line(change.cause)
+        yield f"{change.environment} counts with another {what}: {line} {where}"
 
 
 def wiring(review: Plan) -> Iterator[str]:
     """Yield what is to be done with the objects of GitOps engines, and what these then do."""
     change = review.wiring
     for setting in change.settings:
-        place = f"{cause(setting.cause)} in {setting.environment} ({setting.cause.place})"
-        yield f"{place}: {_SETTINGS[setting.cause.pointer.last, setting.cause.after]}"
+        place = f"{change_line(setting.cause)} in {setting.environment} ({setting.cause.place})"
+        yield f"{place}: {_SETTINGS[setting.cause.path.last, setting.cause.after]}"
     if change.stale:
         folders = sorted({path.split("/")[1] for path in change.stale if path.count("/") > 1})
         apply = listed([f"{WIRING}/{name}" for name in folders], 3) or WIRING
