@@ -193,13 +193,11 @@ class Context:
 
     def difference(self, path: str, before: bytes, after: bytes) -> Iterator[str]:
         """The lines of a unified diff of a file, in their colours and without credentials."""
-        from trainwright.findings.redaction import unified_diff
+        from trainwright.findings.redaction import text_diff
 
-        old, new = (text.decode().splitlines(keepends=True) for text in (before, after))
-        name = f"a/{path}" if before else "/dev/null"
-        for line in unified_diff(old, new, old=name, new=f"b/{path}"):
-            ended = line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-            yield self.differing(ended)
+        old = before.decode() if before else None
+        lines = text_diff(old, after.decode(), old=f"a/{path}", new=f"b/{path}")
+        return map(self.differing, lines)
 
     @property
     def repository(self) -> Repository:

@@ -11,7 +11,7 @@ from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.layout import WIRING
 from trainwright.datatypes.listing import listed, plural
 from trainwright.findings.credentials import redact
-from trainwright.findings.redaction import unified_diff
+from trainwright.findings.redaction import text_diff
 from trainwright.plan.model import (
     Action,
     JobChange,
@@ -330,11 +330,6 @@ def diffs(change: JobChange) -> Iterator[tuple[str, list[str]]]:
     after = change.after.files if change.after else {}
     for name in sorted({*before, *after} - {"values.yaml"}):
         path = f"environments/{change.file.environment}/rendered/{change.file.name}/{name}"
-        lines = unified_diff(
-            before.get(name, "").splitlines(),
-            after.get(name, "").splitlines(),
-            old=f"a/{path}" if name in before else "/dev/null",
-            new=f"b/{path}" if name in after else "/dev/null",
-        )
-        if diff_lines := list(lines):
-            yield path, diff_lines
+        sides = before.get(name), after.get(name)
+        if lines := list(text_diff(*sides, old=f"a/{path}", new=f"b/{path}")):
+            yield path, lines
