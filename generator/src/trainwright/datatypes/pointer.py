@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -157,14 +157,23 @@ def lookup(data: Any, pointer: str) -> Any:
     for key in Pointer(pointer).parts:
         if isinstance(data, (dict, Mapping)):  # nearly all are dicts, the faster check
             data = data.get(key)
-        elif isinstance(data, list) and _INDEX.fullmatch(key) and int(key) < len(data):
-            data = data[int(key)]
+        elif (index := _index(data, key)) is not None:
+            data = data[index]
         else:
             return None
     return data
 
 
 _INDEX = re.compile("0|[1-9][0-9]{0,8}")
+
+
+def _index(data: Any, key: str) -> int | None:
+    """Return the index of the item that a key stands for, or None if it stands for none."""
+    if isinstance(data, list) and _INDEX.fullmatch(key) and int(key) < len(data):
+        return int(key)
+    return None
+
+
 _ROOT = Pointer()
 
 
@@ -190,27 +199,31 @@ def scalars(data: Any, pointer: Pointer = _ROOT) -> Iterator[tuple[Pointer, Any]
 
 
 def with_value(data: Any, pointer: Pointer, value: Any) -> Any:
-    """The same data with another value at a pointer."""
-    return _changed(data, list(pointer.parts), value)
+    """The same data with another value at a pointer; mappings on the way there are added."""
+    return _changed(data, pointer.parts, value)
 
 
 def without_value(data: Any, pointer: Pointer) -> Any:
-    """The same data without the value at a pointer."""
-    return _changed(data, list(pointer.parts), _GONE)
+    """The same data without the value at a pointer, if there is one."""
+    return _changed(data, pointer.parts, _GONE)
 
 
 _GONE = object()
 
 
-def _changed(data: Any, keys: list[str], value: Any) -> Any:
+def _changed(data: Any, keys: Sequence[str], value: Any) -> Any:
     """Return the data with one value changed or removed, copying only the containers above it."""
+    if not keys:
+        return value
     key, *rest = keys
-    copied: Any = list(data) if isinstance(data, list) else dict(data)
-    at: Any = int(key) if isinstance(data, list) else key
-    if rest:
-        copied[at] = _changed(copied[at], rest, value)
-    elif value is _GONE:
-        copied.pop(at)
+    index = _index(data, key)
+    mapping = data if isinstance(data, Mapping) else {}
+    if value is _GONE and index is None and key not in mapping:
+        return data
+    copied: Any = dict(mapping) if index is None else list(data)
+    at: Any = key if index is None else index
+    if rest or value is not _GONE:
+        copied[at] = _changed(mapping.get(key) if index is None else data[index], rest, value)
     else:
-        copied[at] = value
+        del copied[at]
     return copied
