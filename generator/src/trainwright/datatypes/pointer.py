@@ -80,7 +80,7 @@ class Pointer(str):
         return "".join(_spelled(self.parts))
 
 
-@lru_cache
+@lru_cache(maxsize=1024)
 def _pattern(text: str) -> re.Pattern[str]:
     """A pattern of pointers as a regular expression."""
     regex = re.escape(text).replace(r"\*\*/", "(?:.*/)?").replace(r"/\*\*", "(?:/.*)?")
