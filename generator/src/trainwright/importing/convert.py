@@ -10,6 +10,7 @@ from functools import partial
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer, leaves
+from trainwright.datatypes.same import Difference
 from trainwright.importing import (
     accounting,
     candidate,
@@ -22,7 +23,7 @@ from trainwright.importing import (
 from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
 from trainwright.importing.differing import Differing
-from trainwright.importing.equivalence import Difference, NormalForm
+from trainwright.importing.equivalence import NormalForm
 from trainwright.importing.interactive import interactive
 from trainwright.importing.kept_names import staying
 from trainwright.importing.missing_nodes import missing_nodes
