@@ -63,7 +63,7 @@ def adopt(  # noqa: PLR0913 - an option each
     Exits with 1 when something could not be adopted, and stays with who applies it.
     """
     from trainwright import importing
-    from trainwright.importing import adopting
+    from trainwright.importing import adopting, text
     from trainwright.importing.batch import ImportOptions
 
     if not files and not live:
@@ -84,7 +84,10 @@ def adopt(  # noqa: PLR0913 - an option each
         with nullcontext() if dry_run else context.held(), context.progress("adopting"):
             done = adopting.run(context.root, inputs, options, today())
         _say(context, done)
-        _say_problems(context, inputs, done)
+        for made in done.made:
+            click.echo(f"beside: {made}, which makes it", err=True)
+        for line in text.refusals(inputs, done.problems, context.paint):
+            click.echo(line, err=True)
         if done.adoptions and not dry_run:
             again = f"trainwright render {environment}"
             click.echo(f"Run `{again}`, commit, and read `trainwright plan`.", err=True)
@@ -139,17 +142,3 @@ def _say(context: Context, done: AdoptionBatch) -> None:
         click.echo(line)
     over = Counter(adoption.state.over for adoption in done.adoptions)
     click.echo(f"{over[False]} go on, {over[True]} have finished; 0 begin, 0 end.")
-
-
-def _say_problems(context: Context, inputs: ImportInput, done: AdoptionBatch) -> None:
-    from trainwright.findings.credentials import redact
-
-    label = context.paint("error", "red")
-    for finding in inputs.findings:
-        click.echo(f"{label}[{finding.rule}] {finding.place}: {redact(finding.message)}", err=True)
-    for problem in (*inputs.problems, *done.problems):
-        click.echo(f"{label}: {redact(problem)}", err=True)
-    for made in done.made:
-        click.echo(f"beside: {made}, which makes it", err=True)
-    for left in inputs.beside:
-        click.echo(f"beside: {left}", err=True)

@@ -157,13 +157,16 @@ def import_(  # noqa: PLR0913 - an option each
 def _say_all(
     context: Context, inputs: ImportInput, done: ImportBatch, environment: str, *, dry_run: bool
 ) -> None:
+    from trainwright.importing import text
+
     for imported, path in done.imported:
         _say(context, imported, path, dry_run=dry_run)
     if done.imported and not dry_run:
         click.echo(
             f"Not checked against the rules yet: run `trainwright check {environment}`.", err=True
         )
-    _say_problems(context, inputs, done.problems)
+    for line in text.refusals(inputs, done.problems, context.paint):
+        click.echo(line, err=True)
     if done.broken:
         names = ", ".join(path for _, path in done.broken)
         click.echo(f"{context.paint('cannot run', 'red')} as imported: {names}", err=True)
@@ -178,15 +181,3 @@ def _say(context: Context, imported: Imported, path: str, *, dry_run: bool) -> N
         click.echo(path)
     for line in text.report(imported, path, context.paint):
         click.echo(line, err=True)
-
-
-def _say_problems(context: Context, inputs: ImportInput, problems: tuple[str, ...]) -> None:
-    from trainwright.findings.credentials import redact
-
-    label = context.paint("error", "red")
-    for finding in inputs.findings:
-        click.echo(f"{label}[{finding.rule}] {finding.place}: {redact(finding.message)}", err=True)
-    for problem in (*inputs.problems, *problems):
-        click.echo(f"{label}: {redact(problem)}", err=True)
-    for left in inputs.beside:
-        click.echo(f"beside: {left}", err=True)

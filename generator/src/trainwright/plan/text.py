@@ -92,8 +92,8 @@ def _findings(review: Plan, style: Style) -> Iterator[str]:
     warnings = fairly(finding for finding in others if finding.severity is Severity.WARNING)
     if asked or warnings:
         yield ""
-    yield from (finding_line(finding, style) for finding in asked)
-    show = partial(finding_line, style=style)
+    yield from (finding_line(finding, style.paint) for finding in asked)
+    show = partial(finding_line, paint=style.paint)
     yield from first(warnings, _MOST_WARNINGS, show, "warnings: see `trainwright check`")
 
 
