@@ -154,6 +154,25 @@ crds = click.option(
 )
 
 
+def _link(_: click.Context, __: click.Parameter, given: str | None) -> str:
+    """Return an address as it is given, or else where GitHub shows the files of the commit that a
+    workflow runs for.
+    """
+    if given is not None:
+        return given.rstrip("/")
+    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
+    server, repository, commit = (os.environ.get(name, "") for name in names)
+    return f"{server}/{repository}/blob/{commit}" if server and repository and commit else ""
+
+
+link_option = click.option(
+    "--link",
+    metavar="URL",
+    callback=_link,
+    help="The URL before paths in links. In GitHub Actions: this repository at this commit.",
+)
+
+
 class Context:
     """What every command shares: where the repository is, and whether to colour.
 
@@ -237,13 +256,6 @@ class Context:
 
         with filetree.held(self.root, waiting):
             yield
-
-
-def github_link() -> str:
-    """Where GitHub shows the files of the commit that a workflow runs for."""
-    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
-    server, repository, commit = (os.environ.get(name, "") for name in names)
-    return f"{server}/{repository}/blob/{commit}" if server and repository and commit else ""
 
 
 def today() -> str:

@@ -16,8 +16,8 @@ from trainwright.cli.common import (
     Context,
     crds,
     errors,
-    github_link,
     helm_binary,
+    link_option,
     output_format,
     selections,
     today,
@@ -44,11 +44,7 @@ if TYPE_CHECKING:
 )
 @crds
 @output_format(FORMATS, "plan")
-@click.option(
-    "--link",
-    metavar="URL",
-    help="The URL before paths in links. In GitHub Actions: this repository at this commit.",
-)
+@link_option
 @click.option(
     "--page",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -70,7 +66,7 @@ def plan(  # noqa: PLR0913 - an option each
     head: str | None,
     crds: Path | None,
     output: str,
-    link: str | None,
+    link: str,
     page: Path | None,
     files: bool,
     watch: bool,
@@ -95,7 +91,7 @@ def plan(  # noqa: PLR0913 - an option each
         style = Style(
             against=against,
             command=shlex.join(words),
-            link=github_link() if link is None else link.rstrip("/"),
+            link=link,
             marker=" ".join(("trainwright-plan", *selections)),
             paint=context.paint,
             differing=context.differing,

@@ -36,7 +36,6 @@ def render(review: Plan, style: Style) -> str:
     sides = ((change, change.after or change.before) for change in review.changes)
     queues = {str(change.file): run.queue for change, run in sides if run}
     data = {
-        "link": style.link if style.link.startswith(("https://", "http://")) else "",
         "environments": sorted({change.file.environment for change in changes}),
         "actions": [
             {"name": action.value, "count": count}
@@ -55,6 +54,7 @@ def render(review: Plan, style: Style) -> str:
     return document(
         "plan",
         f"Plan: {headline.verdict(review)}",
+        style,
         data,
         verdict=headline.verdict(review),
         tone="danger" if review.blocked else "",
@@ -69,7 +69,6 @@ def render(review: Plan, style: Style) -> str:
             *words.wiring(review),
         ],
         objects=[_object(change) for change in review.objects],
-        command=style.command,
     )
 
 

@@ -17,9 +17,9 @@ Paint: TypeAlias = Callable[[str, str], str]  # colours a text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """What a format needs besides the plan that it writes.
+    """What a format needs besides the plan, or another result, that it writes.
 
-    `command` prints the same plan again; `against` is the branch as the user named it. `link` is an
+    `command` prints the same again; `against` is the branch as the user named it. `link` is an
     address to which a path and `#L<line>` are appended (empty: no links); `marker` tells the
     comment of this plan from those of others. `paint` colours words, `differing` a line of a diff.
     With `files`, the text format shows the diffs of rendered files, as other formats always do.
