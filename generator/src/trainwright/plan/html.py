@@ -60,13 +60,10 @@ def render(review: Plan, style: Style) -> str:
         tone="danger" if review.blocked else "",
         facts=_facts(review, style),
         uses=_uses(review),
-        unrendered=[
-            *words.foreign(review),
-            *words.otherwise(review),
-            *words.unrendered(review),
-            *words.policies(review),
+        notes=[
+            *words.outside(review),
+            *words.notes(review),
             *words.amounts(review),
-            *words.wiring(review),
         ],
         objects=[_object(change) for change in review.objects],
     )

@@ -72,17 +72,13 @@ _MOST = {"command": (3, _TEXT), "privilege": (12, 80)}  # of one sort in a row: 
 _LINK = 500  # characters of a path that is linked
 
 
-def _notes(review: Plan) -> Iterator[str]:
-    yield from words.unrendered(review)
-    yield from words.policies(review)
-    yield from words.wiring(review)
-
-
 def render(review: Plan, style: Style) -> str:
     groups = alike(review.listed)
     head = f"<!-- {style.marker} -->\n### Trainwright: {cell(headline.verdict(review))}\n"
-    head += _forged(review) + _otherwise(review)
-    head += "".join(f"\n⚠️ {prose(line)}\n" for line in _notes(review))
+    head += _forged(review)
+    lines = [f"- ⚠️ {prose(line, _TEXT)}\n" for line in words.outside(review)]
+    head += _items(lines, _FORGED, rest="- ⚠️ {}\n")
+    head += "".join(f"\n⚠️ {prose(line)}\n" for line in words.notes(review))
     head += "".join(f"\n{prose(line)}\n" for line in words.amounts(review))
     foot = _foot(review, style)
     head += _uses(review)
@@ -228,15 +224,6 @@ def _forged(review: Plan) -> str:
     turns = by_turns(review.underived, lambda finding: finding.place.file.rpartition("/")[0])
     lines = [f"- ⛔ {cell(words.forged(item), _TEXT)}\n" for item in turns]
     return _items(lines, _FORGED, rest="- ⛔ {}\n")
-
-
-def _otherwise(review: Plan) -> str:
-    """Return a list of wiring that nothing writes, and of runs that begin with other values than
-    the reviewed sources, if it fits.
-    """
-    first = (*words.foreign(review), *words.otherwise(review))
-    lines = [f"- ⚠️ {prose(line, _TEXT)}\n" for line in first]
-    return _items(lines, _FORGED, rest="- ⚠️ {}\n")
 
 
 def _objects(review: Plan, style: Style) -> str:

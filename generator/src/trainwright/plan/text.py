@@ -37,12 +37,10 @@ def render(review: Plan, style: Style) -> str:
 
 
 def _lines(review: Plan, style: Style) -> Iterator[str]:
-    yield from (style.paint(visible(line), "red") for line in _first(review))
+    for line in (*map(words.forged, review.underived), *words.outside(review)):
+        yield style.paint(visible(line), "red")
     yield visible(headline.verdict(review))
-    for line in words.unrendered(review):
-        yield style.paint(visible(line), "yellow")
-    for line in (*words.policies(review), *words.wiring(review)):
-        yield style.paint(visible(line), "yellow")
+    yield from (style.paint(visible(line), "yellow") for line in words.notes(review))
     yield from map(visible, words.amounts(review))
     if review.behind:
         more = plural(review.behind, "more commit")
@@ -63,13 +61,6 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
             if kept := words.keeping(review, blast):
                 yield visible(f"  {kept}")
             yield from _causes(blast.causes)
-
-
-def _first(review: Plan) -> Iterator[str]:
-    """Yield a line for everything that will run and is not in the sources that reviewers read."""
-    yield from map(words.forged, review.underived)
-    yield from words.foreign(review)
-    yield from words.otherwise(review)
 
 
 def _files(review: Plan, style: Style) -> Iterator[str]:

@@ -228,7 +228,20 @@ def forged(finding: Finding) -> str:
     return f"not rendered from any source: {finding.message}  ({finding.place})"
 
 
-def foreign(review: Plan) -> Iterator[str]:
+def outside(review: Plan) -> Iterator[str]:
+    """Yield a line for everything that will run though the sources that reviewers read lack it."""
+    yield from _foreign(review)
+    yield from _otherwise(review)
+
+
+def notes(review: Plan) -> Iterator[str]:
+    """Yield what else is to be known before the merge, or to be done after it."""
+    yield from _unrendered(review)
+    yield from _policies(review)
+    yield from _wiring(review)
+
+
+def _foreign(review: Plan) -> Iterator[str]:
     """Yield a line for each changed file of wiring/ that `gitops wire` does not write."""
     for path in review.wiring.foreign:
         yield (
@@ -237,7 +250,7 @@ def foreign(review: Plan) -> Iterator[str]:
         )
 
 
-def otherwise(review: Plan) -> Iterator[str]:
+def _otherwise(review: Plan) -> Iterator[str]:
     """Yield a line for each run that begins with values of an earlier commit, now in no source."""
     for change in review.changes:
         if change.otherwise:
@@ -245,7 +258,7 @@ def otherwise(review: Plan) -> Iterator[str]:
             yield f"{change.file} begins with other values than its sources have: {values}"
 
 
-def unrendered(review: Plan) -> Iterator[str]:
+def _unrendered(review: Plan) -> Iterator[str]:
     """Yield a warning if rendered files are committed and do not have the specs' changes yet."""
     names = [str(change.file) for change in review.changes if change.unrendered]
     if names:
@@ -255,7 +268,7 @@ def unrendered(review: Plan) -> Iterator[str]:
         )
 
 
-def policies(review: Plan) -> Iterator[str]:
+def _policies(review: Plan) -> Iterator[str]:
     """Yield a line for each setting that limits jobs and was changed, those that loosen first."""
     for change in sorted(review.policies, key=lambda change: not change.loosens):
         effect = "allows more" if change.loosens else "allows less"
@@ -274,7 +287,7 @@ def amounts(review: Plan) -> Iterator[str]:
         yield f"{change.environment} counts with another {what}: {line} {where}"
 
 
-def wiring(review: Plan) -> Iterator[str]:
+def _wiring(review: Plan) -> Iterator[str]:
     """Yield what is to be done with the objects of GitOps engines, and what these then do."""
     change = review.wiring
     for setting in change.settings:
