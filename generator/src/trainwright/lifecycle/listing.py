@@ -75,7 +75,7 @@ def _rules(_files: Files, _patterns: Patterns) -> Rows:
 
 
 def _formats(_files: Files, _patterns: Patterns) -> Rows:
-    return ("format", "summary"), [(f.name, f.summary) for f in FORMATS.values()]
+    return ("format", "summary"), list(FORMATS.items())
 
 
 def _wirings(_files: Files, _patterns: Patterns) -> Rows:
