@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from trainwright.authoring.text import Entry, Position, Span, Text
-from trainwright.datatypes.data import Data
+from trainwright.datatypes.data import Data, dig
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import (
     DEFAULTS,
@@ -155,10 +155,7 @@ def environment_document(session: Session, environment: str) -> Document | None:
 
 def value_at(document: Document | None, *keys: str) -> Data:
     """Return the value under nested keys of a file, or None."""
-    value: Data = document.data if document else None
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
+    return dig(document.data, *keys) if document else None
 
 
 @dataclass(frozen=True, slots=True)

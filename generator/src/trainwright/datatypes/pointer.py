@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -196,6 +196,21 @@ def scalars(data: Any, pointer: Pointer = _ROOT) -> Iterator[tuple[Pointer, Any]
             yield from scalars(item, pointer / index)
     else:
         yield pointer, data
+
+
+def matching(data: Any, pattern: str) -> list[tuple[Pointer, Any]]:
+    """Return every value that is at a pattern, with its pointer: `*` is any key or index."""
+    found = [(_ROOT, data)]
+    for key in Pointer(pattern).parts:
+        found = [(at / name, item) for at, value in found for name, item in entries(value, key)]
+    return found
+
+
+def entries(value: Any, key: str) -> Iterable[tuple[str | int, Any]]:
+    """Return the entries of a mapping or a list under a key, or all of them for `*`."""
+    if isinstance(value, Mapping):
+        return value.items() if key == "*" else [(key, value[key])] if key in value else ()
+    return enumerate(value) if key == "*" and isinstance(value, list) else ()
 
 
 def with_value(data: Any, pointer: Pointer, value: Any) -> Any:

@@ -13,7 +13,7 @@ from trainwright.datatypes.data import Data, mappings
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest
-from trainwright.datatypes.pointer import Pointer, scalars
+from trainwright.datatypes.pointer import Pointer, lookup, scalars
 from trainwright.importing import workflows
 from trainwright.kinds import SERVED
 from trainwright.kinds.pytorchjob import KIND as PYTORCHJOB
@@ -202,10 +202,7 @@ def _left_of(
     part: SourceObject, above: str, carried: frozenset[str], why: Mapping[str, tuple[str, Loss]]
 ) -> Iterator[NotImported]:
     """Yield the fields below a pointer that are not carried, each with the reason."""
-    holder: Data = part.body
-    for key in Pointer(above).parts:
-        holder = mapping(holder).get(key)
-    for key, value in mapping(holder).items():
+    for key, value in mapping(lookup(part.body, above)).items():
         if key not in carried:
             text, severity = why.get(key, ("a job spec has no field for it", Loss.BEHAVIOUR))
             yield NotImported(
