@@ -201,6 +201,13 @@ def test_items_of_lists_are_set_and_removed(pointer: str, set_: Data, removed: D
     assert without_value(data, Pointer(pointer)) == removed
 
 
+def test_mappings_that_a_removal_empties_go_with_it() -> None:
+    data = {"a": {"b": {"c": 1}}, "d": {"e": {"f": 1}, "g": 2}}
+    assert without_value(data, Pointer("/a/b/c"), prune=True) == {"d": data["d"]}
+    assert without_value(data, Pointer("/d/e/f"), prune=True) == {"a": data["a"], "d": {"g": 2}}
+    assert without_value(data, Pointer("/a/b/c")) == {"a": {"b": {}}, "d": data["d"]}
+
+
 def test_a_pattern_has_every_value_that_is_there() -> None:
     data = {"a": [{"n": 1}, {"m": 2}, 3], "b": {"x/y": {"n": 4}}}
     assert matching(data, "/*/*/n") == [("/a/0/n", 1), ("/b/x~1y/n", 4)]

@@ -218,15 +218,17 @@ def with_value(data: Any, pointer: Pointer, value: Any) -> Any:
     return _changed(data, pointer.parts, value)
 
 
-def without_value(data: Any, pointer: Pointer) -> Any:
-    """The same data without the value at a pointer, if there is one."""
-    return _changed(data, pointer.parts, _GONE)
+def without_value(data: Any, pointer: Pointer, *, prune: bool = False) -> Any:
+    """The same data without the value at a pointer, if there is one. With `prune` also without the
+    mappings that this leaves empty.
+    """
+    return _changed(data, pointer.parts, _GONE, prune=prune)
 
 
 _GONE = object()
 
 
-def _changed(data: Any, keys: Sequence[str], value: Any) -> Any:
+def _changed(data: Any, keys: Sequence[str], value: Any, *, prune: bool = False) -> Any:
     """Return the data with one value changed or removed, copying only the containers above it."""
     if not keys:
         return value
@@ -237,8 +239,9 @@ def _changed(data: Any, keys: Sequence[str], value: Any) -> Any:
         return data
     copied: Any = dict(mapping) if index is None else list(data)
     at: Any = key if index is None else index
-    if rest or value is not _GONE:
-        copied[at] = _changed(mapping.get(key) if index is None else data[index], rest, value)
-    else:
+    inner = _changed(mapping.get(key) if index is None else data[index], rest, value, prune=prune)
+    if inner is _GONE or (prune and inner == {}):
         del copied[at]
+    else:
+        copied[at] = inner
     return copied

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.pointer import Pointer, lookup, without_value
 from trainwright.importing.equivalence.comparison import is_same_run
 from trainwright.importing.equivalence.form import NormalForm
 from trainwright.kinds.target import Unsupported
@@ -32,12 +32,13 @@ _BY_NAME = frozenset(
     }
 )
 # Often what the API server, the launcher or the target decides anyway.
-_OFTEN_DECIDED = frozenset({("image", "pullPolicy"), ("launcher",), ("procsPerNode",), ("shm",)})
+_OFTEN_DECIDED = frozenset({"/image/pullPolicy", "/launcher", "/procsPerNode", "/shm"})
 # Launcher options that follow from other options, or from resources. The effect of most of the
 # others does not show in the normal form.
-_FOLLOWS = frozenset(("launcherOptions", name) for name in ("rdzv-endpoint", "rdzv-id", "num-cpus"))
+_FOLLOWS = frozenset(
+    Pointer.of("launcherOptions", name) for name in ("rdzv-endpoint", "rdzv-id", "num-cpus")
+)
 Render = Callable[[Mapping[str, Data]], NormalForm | Unsupported]
-_Path: TypeAlias = tuple[str, ...]
 
 
 def shorten(
@@ -59,27 +60,29 @@ def shorten(
     paths = list(_paths(spec, inherited))
     likely = [path for path in paths if _is_likely(spec, inherited, path)]
     shorter = _halved(dict(spec), likely, is_same)
-    tried: list[_Path] = []
+    tried: list[Pointer] = []
     waiting = [path for path in paths if path not in likely] + likely
     while waiting:
         path = waiting.pop(0)
-        without = _without(shorter, path)
-        if without is not None and is_same(without):
+        without = without_value(shorter, path, prune=True)
+        if without == shorter:
+            continue  # what held it has gone
+        if is_same(without):
             shorter, waiting, tried = without, [*waiting, *tried], []
-        elif without is not None:
+        else:
             tried.append(path)
     return shorter
 
 
 def _halved(
     spec: dict[str, Data],
-    paths: Sequence[_Path],
+    paths: Sequence[Pointer],
     is_same: Callable[[Mapping[str, Data]], bool],
 ) -> dict[str, Data]:
     """Return the spec without as many of the keys as can go, tried together first."""
     shorter = spec
     for path in paths:
-        shorter = _without(shorter, path) or shorter
+        shorter = without_value(shorter, path, prune=True)
     if shorter == spec or is_same(shorter):
         return shorter
     if len(paths) == 1:
@@ -88,53 +91,32 @@ def _halved(
     return _halved(_halved(spec, paths[:middle], is_same), paths[middle:], is_same)
 
 
-def _paths(spec: Mapping[str, Data], inherited: Mapping[str, Data]) -> Iterator[_Path]:
+def _paths(spec: Mapping[str, Data], inherited: Mapping[str, Data]) -> Iterator[Pointer]:
     """Yield each key that could go, from last to first, mappings before their contents."""
     for key in reversed(list(spec)):
         if key not in _KEPT:
-            yield from _inside((key,), spec[key], inherited.get(key))
+            yield from _inside(Pointer.of(key), spec[key], inherited.get(key))
 
 
-def _inside(path: _Path, value: Data, below: Data) -> Iterator[_Path]:
+def _inside(path: Pointer, value: Data, below: Data) -> Iterator[Pointer]:
     under = below if isinstance(below, Mapping) else {}
-    if path[0] not in _BY_NAME:
+    if path.parts[0] not in _BY_NAME:
         yield path
         if isinstance(value, Mapping):
             for key in reversed(list(value)):
-                yield from _inside((*path, key), value[key], under.get(key))
+                yield from _inside(path / key, value[key], under.get(key))
     elif isinstance(value, Mapping):
         could = [
             key
             for key in reversed(list(value))
-            if key in under or not value[key] or (*path, key) in _FOLLOWS
+            if key in under or not value[key] or path / key in _FOLLOWS
         ]
         if len(could) == len(value):
             yield path
-        yield from ((*path, key) for key in could)
+        yield from (path / key for key in could)
     else:
         yield path
 
 
-def _is_likely(spec: Data, inherited: Data, path: _Path) -> bool:
-    for key in path:
-        spec = spec[key]
-        inherited = inherited.get(key) if isinstance(inherited, Mapping) else None
-    return bool(spec == inherited) or path in _OFTEN_DECIDED
-
-
-def _without(spec: Mapping[str, Data], path: Sequence[str]) -> dict[str, Data] | None:
-    """Return the spec without a key, and mappings that this empties; None if it lacks the key."""
-    key, *rest = path
-    if key not in spec:
-        return None
-    others = {name: value for name, value in spec.items() if name != key}
-    if not rest:
-        return others
-    inner = _without(spec[key], rest) if isinstance(spec[key], Mapping) else None
-    if inner is None:
-        return None
-    return {
-        name: inner if name == key else value
-        for name, value in spec.items()
-        if name != key or inner
-    }
+def _is_likely(spec: Data, inherited: Data, path: Pointer) -> bool:
+    return bool(lookup(spec, path) == lookup(inherited, path)) or path in _OFTEN_DECIDED
