@@ -15,15 +15,16 @@ from opened_page import Visit
 from repository import Repository
 from trainwright.cluster.pods import LivePod
 from trainwright.cluster.status import RunStatus
-from trainwright.datatypes.finding import Held, Location
+from trainwright.datatypes.finding import Location, ValueChange
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.state import Phase, State
-from trainwright.overview import page as pages
+from trainwright.overview import html
 from trainwright.overview.collect import overview, with_goodput
 from trainwright.overview.goodput import parse
 from trainwright.overview.history import Event, events
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
+from trainwright.reports.style import Style
 from trainwright.runs.workspace import JobRun, RunState
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
@@ -31,7 +32,7 @@ from trainwright.specs.ledger import LedgerEntry
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
 
-STYLE = pages.Style(command="trainwright report", link="https://git.example/tree/abc")
+STYLE = Style(command="trainwright report", link="https://git.example/tree/abc")
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def test_a_job_shows_its_roles_and_how_many_of_their_pods_are_ready(
         desired=job.run.state, state=State(phase=Phase.RUNNING), pods=pods,
     )  # fmt: skip
     environment = replace(environment, jobs=(replace(job, live=live),))
-    opened = visit(pages.render(replace(found, environments=(environment,)), STYLE))
+    opened = visit(html.render(replace(found, environments=(environment,)), STYLE))
     row = opened.page.locator("details.row", has_text="prod/grpo")
     row.locator("summary").click()
     table = row.locator("table", has_text="Roles")
@@ -200,7 +201,7 @@ def large(jobs: int) -> Overview:
 
 
 def test_three_thousand_jobs_are_below_a_megabyte(visit: Visit) -> None:
-    text = pages.render(large(3000), STYLE)
+    text = html.render(large(3000), STYLE)
     assert len(text.encode()) < 1_000_000
     opened = visit(text)
     page = opened.page
@@ -213,7 +214,7 @@ def test_three_thousand_jobs_are_below_a_megabyte(visit: Visit) -> None:
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
 def test_three_thousand_jobs_are_within_one_screen(visit: Visit, width: int, height: int) -> None:
     found = troubled(large(3000))
-    page = visit(pages.render(found, STYLE), viewport={"width": width, "height": height}).page
+    page = visit(html.render(found, STYLE), viewport={"width": width, "height": height}).page
     assert page.locator(".trouble li").count() == 3
     assert (
         page.evaluate("document.querySelector('details.row').getBoundingClientRect().bottom")
@@ -225,7 +226,7 @@ def test_three_thousand_jobs_are_within_one_screen(visit: Visit, width: int, hei
 def troubled(found: Overview) -> Overview:
     """The same with failed runs, runs that are behind, and pools that are too small."""
     place = Location("environments/defaults.yaml", 4, 3)
-    held = Held(Pointer("/env/MODE"), None, "fast", place)
+    held = ValueChange(Pointer("/env/MODE"), None, "fast", place)
     pool = CapacityCheck(what="pool h100", unit="GPUs", need=12, most=12, has=8)
 
     def job(number: int, one: JobOverview) -> JobOverview:
@@ -244,7 +245,7 @@ def troubled(found: Overview) -> Overview:
 
 
 def test_trouble_comes_first_and_leads_to_its_jobs(visit: Visit) -> None:
-    page = visit(pages.render(troubled(large(50)), STYLE)).page
+    page = visit(html.render(troubled(large(50)), STYLE)).page
     headings = page.locator("h2").all_inner_texts()
     assert [it.split()[0] for it in headings[:4]] == ["Needs", "Jobs", "Environments", "Timeline"]
     lines = page.locator(".trouble li")
@@ -263,7 +264,7 @@ def test_environments_are_sorted_by_any_column(visit: Visit) -> None:
     first, second, third = found.environments
     many = replace(second, active=Demand(gpus=Range(100, 100)))
     found = replace(found, environments=(first, many, replace(third, active=Demand())))
-    page = visit(pages.render(found, STYLE)).page
+    page = visit(html.render(found, STYLE)).page
     names = page.locator("table.sortable tbody td:first-child")
     table = page.locator("table.sortable")
     assert table.locator("th").all_inner_texts() == ["environment", "jobs", "GPUs"]
@@ -280,7 +281,7 @@ def test_dates_are_those_of_what_happened(visit: Visit) -> None:
     event = replace(found.events[0], when="2026-11-23T10:00:00+00:00")
     jobs = tuple(replace(job, finished=()) for job in found.jobs)
     one = replace(found.environments[0], jobs=jobs)
-    page = visit(pages.render(replace(found, environments=(one,), events=(event,)), STYLE)).page
+    page = visit(html.render(replace(found, environments=(one,), events=(event,)), STYLE)).page
     caption = page.locator("figcaption").inner_text()
     assert caption.startswith("1 run began on 2026-11-23, a bar for each day.")
     assert page.locator(".ticks span").last.inner_text() == "2026-11-23"
@@ -296,13 +297,13 @@ def test_runs_began_on_the_days_on_which_they_did(visit: Visit) -> None:
     )
     jobs = tuple(replace(job, finished=()) for job in found.jobs)
     one = replace(found.environments[0], jobs=jobs)
-    page = visit(pages.render(replace(found, environments=(one,), events=events), STYLE)).page
+    page = visit(html.render(replace(found, environments=(one,), events=events), STYLE)).page
     assert page.locator("figcaption").inner_text().startswith("1 run began on 2026-11-23, ")
 
 
 def test_paper_has_all_rows_and_the_time(visit: Visit) -> None:
-    style = replace(STYLE, written="2026-11-23 10:00 UTC")
-    page = visit(pages.render(large(3000), style)).page
+    shown = replace(large(3000), written="2026-11-23 10:00 UTC")
+    page = visit(html.render(shown, STYLE)).page
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details.row").count() == 3000
     assert "written 2026-11-23 10:00 UTC" in page.locator("header").inner_text()

@@ -9,7 +9,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.kinds.state import Phase
 from trainwright.overview.model import JobOverview, Overview
 from trainwright.plan import words
-from trainwright.plan.model import Cause
+from trainwright.reports.values import change_line
 from trainwright.runs.workspace import RunState
 
 _GONE = frozenset({Phase.ABSENT, Phase.DELETING, Phase.DELETED})
@@ -100,4 +100,4 @@ def _unread(overview: Overview) -> Iterator[Item]:
 def _outdated(overview: Overview) -> Iterator[Item]:
     for job in overview.jobs:
         if job.run.held:
-            yield Item(str(job.file), words.cause(Cause.of(job.run.held[0])))
+            yield Item(str(job.file), change_line(job.run.held[0]))

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import ValueChange
 from trainwright.datatypes.listing import plural
 from trainwright.plan import headline, table, words
 from trainwright.plan.alike import alike
 from trainwright.plan.model import (
     Action,
-    Cause,
     JobChange,
     ObjectChange,
     Plan,
@@ -20,6 +20,7 @@ from trainwright.plan.model import (
 from trainwright.reports.page import AuthoredLines, document, finding_data, placed
 from trainwright.reports.report import by_weight
 from trainwright.reports.style import Style
+from trainwright.reports.values import change_line
 
 # All diffs of a page together, in characters: compressed they are a tenth of it.
 _DIFFS = 4_000_000
@@ -35,7 +36,6 @@ def render(plan: Plan, style: Style) -> str:
     sides = ((change, change.after or change.before) for change in plan.changes)
     queues = {str(change.file): run.queue for change, run in sides if run}
     data = {
-        "link": style.link if style.link.startswith(("https://", "http://")) else "",
         "environments": sorted({change.file.environment for change in changes}),
         "actions": [
             {"name": action.value, "count": count}
@@ -54,21 +54,18 @@ def render(plan: Plan, style: Style) -> str:
     return document(
         "plan",
         f"Plan: {headline.verdict(plan)}",
+        style,
         data,
         verdict=headline.verdict(plan),
         tone="danger" if plan.blocked else "",
         facts=_facts(plan, style),
         uses=_uses(plan),
-        unrendered=[
-            *words.foreign(plan),
-            *words.otherwise(plan),
-            *words.unrendered(plan),
-            *words.policies(plan),
+        notes=[
+            *words.outside(plan),
+            *words.notes(plan),
             *words.amounts(plan),
-            *words.wiring(plan),
         ],
         objects=[_object(change) for change in plan.objects],
-        command=style.command,
     )
 
 
@@ -141,9 +138,9 @@ def _files(change: JobChange) -> Iterator[Data]:
         yield {"name": path, "lines": hunks}
 
 
-def cause_data(cause: Cause, lines: AuthoredLines) -> Data:
+def cause_data(cause: ValueChange, lines: AuthoredLines) -> Data:
     """A changed value for the script of a page, with its authored line."""
-    return {"text": words.cause(cause), **placed(cause.place, lines)}
+    return {"text": change_line(cause), **placed(cause.place, lines)}
 
 
 def _shared(plan: Plan, file: SharedFileImpact, lines: AuthoredLines) -> Data:

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Severity
-from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import plural
 from trainwright.kinds import TARGETS
 from trainwright.overview.goodput import PARTS, RunGoodput, total_ettr
@@ -18,25 +17,12 @@ from trainwright.overview.timeline import timeline
 from trainwright.overview.trouble import Trouble, troubles
 from trainwright.plan import words
 from trainwright.plan.html import cause_data
-from trainwright.plan.model import Cause
 from trainwright.plan.table import columns
 from trainwright.reports.page import AuthoredLines, document, finding_data
 from trainwright.reports.report import by_weight
+from trainwright.reports.style import Style
 
 _NAMED = 3  # of each kind of trouble, with what is wrong; the list has all
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
-    """`command` gives the same report again; `link` is an address that paths are added to.
-
-    `written` is when, for people.
-    """
-
-    command: str
-    link: str = ""
-    commit: str = ""
-    written: str = ""
 
 
 def render(overview: Overview, style: Style) -> str:
@@ -48,7 +34,6 @@ def render(overview: Overview, style: Style) -> str:
     needs = _needs(trouble)
     unread = {item.environment for item in overview.unread}
     data = {
-        "link": style.link if style.link.startswith(("https://", "http://")) else "",
         "environments": [item.name for item in overview.environments],
         "hours": max((job.demand.hours.high for job in overview.jobs), default=0),
         "jobs": [
@@ -75,18 +60,18 @@ def render(overview: Overview, style: Style) -> str:
     return document(
         "report",
         "Report of training jobs",
+        style,
         data,
         verdict=_verdict(overview, errors),
         tone="danger" if errors else "",
         facts=[
             (name, value)
-            for name, value in (("commit", style.commit[:10]), ("written", style.written))
+            for name, value in (("commit", overview.commit[:10]), ("written", overview.written))
             if value
         ],
         trouble=[_trouble(item) for item in trouble],
         environments=_environments(overview, needs),
         timeline=timeline(overview),
-        command=style.command,
     )
 
 
@@ -199,7 +184,7 @@ def _job(
         "asked": ", ".join(words.asked(job_overview.demand, currency)),
         "hours": job_overview.demand.hours.high,
         "needs": needs.get(str(job_overview.file), ()),
-        "held": [cause_data(Cause.of(held), lines) for held in job_overview.run.held],
+        "held": [cause_data(held, lines) for held in job_overview.run.held],
         "finished": [
             {
                 "object": entry.object,
