@@ -76,7 +76,7 @@ def _all_but_path(edit: EditRow) -> tuple[object, ...]:
 def _row(alike: tuple[EditRow, ...]) -> str:
     """Fields of which all the same is known."""
     edit = alike[0]
-    field = "<br>".join(f"`{'.'.join(e.path)}`" for e in alike) if edit.path else "any"
+    field = "<br>".join(f"`{'.'.join(e.path.parts)}`" for e in alike) if edit.path else "any"
     when = ", ".join(condition.text for condition in edit.when)
     rule = f"[{edit.rule}](rules/{edit.rule}.md)"
     outcome = _OUTCOMES[edit.outcome]

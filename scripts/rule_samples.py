@@ -15,6 +15,7 @@ from trainwright.documents.yamlio import Document
 from trainwright.kinds.subjects import subject_of
 from trainwright.reports import text
 from trainwright.reports.report import Report
+from trainwright.reports.style import Style
 from trainwright.rule_model.rule import Rule, Sample
 from trainwright.rule_model.spec_sample import SpecSample
 from trainwright.rule_model.subject import Hit, Subject
@@ -73,5 +74,5 @@ def reported(rule: str, sample: SpecSample) -> str:
     first = next(finding for finding in found if finding.rule == rule)
     shown = replace(first, effect="", manifest="")
     sources = {name: tuple(content.splitlines()) for name, content in files.items()}
-    report = Report(findings=(shown,), sources=sources, checked=(), command="")
-    return text.render(report).rpartition("\n\n")[0]
+    report = Report(findings=(shown,), sources=sources, checked=())
+    return text.render(report, Style(command="")).rpartition("\n\n")[0]

@@ -62,8 +62,7 @@ def test_choices_of_the_command_line_are_those_of_the_registries() -> None:
 
     assert tuple(FORMATS) == OFFERED
     assert set(LISTS) == set(LISTINGS)
-    for registry in (FORMATS, TARGETS):
-        assert all(key == value.name for key, value in registry.items())
+    assert all(key == target.name for key, target in TARGETS.items())
 
 
 def test_every_diagnostic_says_what_holds_and_what_to_do() -> None:

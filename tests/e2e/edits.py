@@ -137,7 +137,7 @@ class Edits:
 
 def _named(row: EditRow) -> str:
     when = ", ".join(condition.text for condition in row.when)
-    return f"{'.'.join(row.path) or 'any'}{f' ({when})' if when else ''}"
+    return f"{'.'.join(row.path.parts) or 'any'}{f' ({when})' if when else ''}"
 
 
 def _of_kind(body: Data) -> Iterator[Data]:

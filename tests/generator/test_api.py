@@ -118,6 +118,8 @@ def test_a_proposal_is_an_edit_that_is_not_made(specs: Specs, repository: Reposi
     (specs.root / path).write_text(f"{old}node: 3\n")
     good = repository.propose(path, f"{old}nodes: 3\n".replace("nodes: 2\n", ""))
     assert (good.check.ok, good.added, len(good.fixed)) == (True, (), 1)
+    unended = repository.propose(path, old.removesuffix("\n"))
+    assert unended.diff.endswith(f"{old.splitlines()[-1]}\n\\ No newline at end of file\n")
     new = repository.propose("environments/prod/jobs/new.yaml", old.replace("llm", "new"))
     assert new.diff.startswith("--- /dev/null")
     assert "prod/new" in new.check.jobs

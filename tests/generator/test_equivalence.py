@@ -20,12 +20,13 @@ from trainwright.datatypes.environment import Environment, TargetOptions
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.same import Difference
 from trainwright.documents import yamlio
 from trainwright.documents.validation import schema
 from trainwright.files.tree import Folder
 from trainwright.helm import values
 from trainwright.importing import equivalence
-from trainwright.importing.equivalence import Difference, NormalForm
+from trainwright.importing.equivalence import NormalForm
 from trainwright.importing.equivalence.comparison import changed
 from trainwright.importing.equivalence.comparison import values as leaves
 from trainwright.kinds import TARGETS
@@ -308,7 +309,7 @@ def test_a_difference_is_said_once_for_all_pods() -> None:
     ]
     one = (run.pods[0], replace(run.pods[1], image="other"), run.pods[2])
     (difference,) = equivalence.differences(run, replace(run, pods=one))
-    assert str(difference) == f"pods.1.image: {run.pods[1].image} became other"
+    assert equivalence.sentence(difference) == f"pods.1.image: {run.pods[1].image} became other"
 
 
 _POD = """\
@@ -371,7 +372,8 @@ def test_json_in_an_annotation_is_what_it_says() -> None:
 def test_differences_show_no_credential() -> None:
     token = "hf_" + "aB3" * 12
     for path in (Pointer("/pods/*/env/HF_TOKEN"), Pointer("/pods/*/env/NOTE")):
-        message = str(Difference(path, token, None))
+        message = equivalence.sentence(Difference(path, token, None))
         assert "aB3" not in message
         assert message.endswith("*** became nothing")
-    assert "hunter22x" not in str(Difference(Pointer("/pods/0/env/DB_PASSWORD"), None, "hunter22x"))
+    named = Difference(Pointer("/pods/0/env/DB_PASSWORD"), None, "hunter22x")
+    assert "hunter22x" not in equivalence.sentence(named)

@@ -13,7 +13,17 @@ from repository import Repository
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import SelectionError
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.pointer import Pointer, holders, leaves, lookup, mapped, without
+from trainwright.datatypes.pointer import (
+    Pointer,
+    holders,
+    leaves,
+    lookup,
+    mapped,
+    matching,
+    with_value,
+    without,
+    without_value,
+)
 from trainwright.documents import yamlio
 from trainwright.documents.yamlio import Document
 from trainwright.files.tree import Folder
@@ -165,6 +175,47 @@ def _written(field: str, keys: list[str], value: Data) -> tuple[str, dict[str, i
         lines.append(f"    {yamlio.inline(key)}: {yamlio.inline(value)}")
         at[key] = len(lines)
     return "\n".join(lines) + "\n", at
+
+
+@given(st.lists(KEYS, min_size=1, max_size=4))
+def test_what_is_set_is_found_and_can_be_removed(keys: list[str]) -> None:
+    pointer, before = Pointer.of(*keys), {"other": [{"a": 1}]}
+    after = with_value(before, pointer, "value")
+    assert lookup(after, pointer) == "value"
+    assert before == {"other": [{"a": 1}]}
+    gone = without_value(after, pointer)
+    assert lookup(gone, pointer) is None
+    assert without_value(gone, pointer) == gone
+
+
+@pytest.mark.parametrize(
+    ("pointer", "set_", "removed"),
+    [
+        ("/a/0", {"a": ["x", 2]}, {"a": [2]}),
+        ("/a/5", {"a": {"5": "x"}}, {"a": [1, 2]}),
+        ("/a/b", {"a": {"b": "x"}}, {"a": [1, 2]}),
+        ("/b/c", {"a": [1, 2], "b": {"c": "x"}}, {"a": [1, 2]}),
+        ("/a", {"a": "x"}, {}),
+    ],
+)
+def test_items_of_lists_are_set_and_removed(pointer: str, set_: Data, removed: Data) -> None:
+    data = {"a": [1, 2]}
+    assert with_value(data, Pointer(pointer), "x") == set_
+    assert without_value(data, Pointer(pointer)) == removed
+
+
+def test_mappings_that_a_removal_empties_go_with_it() -> None:
+    data = {"a": {"b": {"c": 1}}, "d": {"e": {"f": 1}, "g": 2}}
+    assert without_value(data, Pointer("/a/b/c"), prune=True) == {"d": data["d"]}
+    assert without_value(data, Pointer("/d/e/f"), prune=True) == {"a": data["a"], "d": {"g": 2}}
+    assert without_value(data, Pointer("/a/b/c")) == {"a": {"b": {}}, "d": data["d"]}
+
+
+def test_a_pattern_has_every_value_that_is_there() -> None:
+    data = {"a": [{"n": 1}, {"m": 2}, 3], "b": {"x/y": {"n": 4}}}
+    assert matching(data, "/*/*/n") == [("/a/0/n", 1), ("/b/x~1y/n", 4)]
+    assert matching(data, "/a/1/m") == []  # an index is a * alone, since lists are of any length
+    assert matching(data, "") == [("", data)]
 
 
 @given(st.sampled_from(sorted(FREE)), st.lists(KEYS, min_size=1, max_size=4, unique=True))

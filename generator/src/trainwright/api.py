@@ -195,21 +195,16 @@ class Repository:
         another one, and for rendered files, which are not written by hand.
         """
         from trainwright.files.tree import Edited, Folder
-        from trainwright.findings.redaction import unified_diff
+        from trainwright.findings.redaction import text_diff
 
         folder = Folder(self.root)
         edited = Edited(folder, {_of_spec(path): _bytes(text)})
-        old = folder.read(path).decode(errors="replace") if folder.kind(path) == "file" else ""
+        old = folder.read(path).decode(errors="replace") if folder.kind(path) == "file" else None
         before = self.check()
         after = _check(self.build((), replace(self._options(), use_cache=False), edited))
-        lines = unified_diff(
-            old.splitlines(keepends=True),
-            text.splitlines(keepends=True),
-            old=f"a/{path}" if old else "/dev/null",
-            new=f"b/{path}",
-        )
+        lines = text_diff(old, text, old=f"a/{path}", new=f"b/{path}")
         return Proposal(
-            diff="".join(lines),
+            diff="".join(f"{line}\n" for line in lines),
             check=after,
             fixed=_without(before, after),
             added=_without(after, before),

@@ -11,8 +11,8 @@ import yaml
 from repository import Repository
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.same import Difference
 from trainwright.importing.differing import severity
-from trainwright.importing.equivalence import Difference
 from trainwright.kinds.reading import Loss
 
 JOB = {

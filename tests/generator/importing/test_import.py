@@ -81,11 +81,9 @@ def _report(case: str) -> str:
     imported, problems = _imported(case)
     found = _found(case)
     lines = [line for one in imported for line in text.report(one, lambda words, _: words)]
-    lines += [f"error[{f.rule}] {f.place}: {f.message}" for f in found.findings]
-    lines += [f"error: {problem}" for problem in (*found.problems, *problems)]
-    lines += [f"beside: {left}" for left in found.beside]
+    lines += text.refusals(found, problems, lambda words, _: words)
     message = "".join(f"{line}\n" for line in lines)
-    return re.sub(rf"[^\s:]*/?examples/{case}/|environments/\w+/jobs/", "", message)
+    return re.sub(rf"[^\s:(]*/?examples/{case}/|environments/\w+/jobs/", "", message)
 
 
 # One of each kind, and what is special about importing at all; the others are slow.

@@ -284,7 +284,7 @@ def test_ranks_that_are_known_now_are_one_line(tmp_path: Path) -> None:
     paths = [difference.path for difference in one.added if difference.path.endswith("rank")]
     assert len(paths) == 2
     (line,) = [one for one in reported(one.added) if one.difference.path.endswith("rank")]
-    assert (line.difference.path, line.difference.right) == ("/pods/*/processes/0/rank", "0 to 1")
+    assert (line.difference.path, line.difference.after) == ("/pods/*/processes/0/rank", "0 to 1")
 
 
 # --- what the run and its domain are called -------------------------------------------------------

@@ -685,7 +685,7 @@ def test_a_dry_run_shows_everything_and_changes_nothing(repository: Repository) 
     before = snapshot(repository)
     result = repository.run("--color=always", "suspend", "prod/llm", "--dry-run", "--commit")
     assert result.exit_code == 0
-    assert "\x1b[32m+state: suspended # set by trainwright\n\x1b[0m" in result.stdout
+    assert "\x1b[32m+state: suspended # set by trainwright\x1b[0m\n" in result.stdout
     assert snapshot(repository) == before
 
 

@@ -13,13 +13,12 @@ import git_repository
 from git_repository import git
 from opened_page import Visit
 from repository import Repository
-from trainwright.datatypes.finding import Finding, Location, Severity
+from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import html
 from trainwright.plan.model import (
     Action,
-    Cause,
     Ending,
     EnvironmentPlan,
     JobChange,
@@ -101,7 +100,7 @@ def _change(
         why=f"{file.name} begins {number if alone else ''}",
         before=run("0.1", "aaaaaaaa"),
         after=None if number % 10 == 9 else run(text, f"{number:08x}"),
-        causes=(Cause(Pointer("/flags/lr"), 0.1, text, line),),
+        causes=(ValueChange(Pointer("/flags/lr"), 0.1, text, line),),
     )
 
 

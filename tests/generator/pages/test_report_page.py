@@ -15,15 +15,16 @@ from opened_page import Visit
 from repository import Repository
 from trainwright.cluster.pods import LivePod
 from trainwright.cluster.status import RunStatus
-from trainwright.datatypes.finding import Held, Location
+from trainwright.datatypes.finding import Location, ValueChange
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.state import Phase, State
-from trainwright.overview import page as pages
+from trainwright.overview import html
 from trainwright.overview.collect import overview, with_goodput
 from trainwright.overview.goodput import parse
 from trainwright.overview.history import Event, events
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
+from trainwright.reports.style import Style
 from trainwright.runs.workspace import JobRun, RunState
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
@@ -31,7 +32,7 @@ from trainwright.specs.ledger import LedgerEntry
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
 
-STYLE = pages.Style(command="trainwright report", link="https://git.example/tree/abc")
+STYLE = Style(command="trainwright report", link="https://git.example/tree/abc")
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def test_a_job_shows_its_roles_and_how_many_of_their_pods_are_ready(
         desired=job.run.state, state=State(phase=Phase.RUNNING), pods=pods,
     )  # fmt: skip
     environment = replace(environment, jobs=(replace(job, live=live),))
-    opened = visit(pages.render(replace(found, environments=(environment,)), STYLE))
+    opened = visit(html.render(replace(found, environments=(environment,)), STYLE))
     row = opened.page.locator("details.row", has_text="prod/grpo")
     row.locator("summary").click()
     table = row.locator("table", has_text="Roles")
@@ -210,7 +211,7 @@ def large(jobs: int) -> Overview:
 
 
 def test_three_thousand_jobs_are_below_a_megabyte(visit: Visit) -> None:
-    text = pages.render(large(3000), STYLE)
+    text = html.render(large(3000), STYLE)
     assert len(text.encode()) < 1_000_000
     opened = visit(text)
     page = opened.page
@@ -223,7 +224,7 @@ def test_three_thousand_jobs_are_below_a_megabyte(visit: Visit) -> None:
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
 def test_three_thousand_jobs_are_within_one_screen(visit: Visit, width: int, height: int) -> None:
     found = troubled(large(3000))
-    page = visit(pages.render(found, STYLE), viewport={"width": width, "height": height}).page
+    page = visit(html.render(found, STYLE), viewport={"width": width, "height": height}).page
     assert page.locator(".attention > li").count() == 3
     assert (
         page.evaluate("document.querySelector('details.row').getBoundingClientRect().bottom")
@@ -235,7 +236,7 @@ def test_three_thousand_jobs_are_within_one_screen(visit: Visit, width: int, hei
 def troubled(found: Overview) -> Overview:
     """The same with failed runs, runs that are behind, and pools that are too small."""
     place = Location("environments/defaults.yaml", 4, 3)
-    held = Held(Pointer("/env/MODE"), None, "fast", place)
+    held = ValueChange(Pointer("/env/MODE"), None, "fast", place)
     pool = CapacityCheck(what="pool h100", unit="GPUs", need=12, most=12, has=8)
 
     def job(number: int, one: JobOverview) -> JobOverview:
@@ -257,7 +258,7 @@ NEWEST = ((1, 35, "09-11"), (1, 25, "08-11"), (0, 15, "07-11"))  # of the failed
 
 
 def test_trouble_comes_first_and_leads_to_its_jobs(visit: Visit) -> None:
-    page = visit(pages.render(troubled(large(50)), STYLE)).page
+    page = visit(html.render(troubled(large(50)), STYLE)).page
     headings = page.locator("h2").all_inner_texts()
     assert [it.split()[0] for it in headings[:5]] == [
         "Needs",
@@ -292,7 +293,7 @@ def test_limits_are_bars_on_one_scale_the_fullest_first(visit: Visit) -> None:
     first, second = found.environments
     owned = replace(first, fits=(budget,), budget_owner="ml@example.com")
     limited = (owned, replace(second, fits=(pool,)))
-    page = visit(pages.render(replace(found, environments=limited), STYLE)).page
+    page = visit(html.render(replace(found, environments=limited), STYLE)).page
     rows = page.locator("table.limits tbody tr")
     assert [rows.nth(row).locator("td").all_inner_texts() for row in range(2)] == [
         ["env-1 pool h100", "24 of 8 GPUs", "", "16 too few"],
@@ -317,7 +318,7 @@ def test_a_limit_that_is_not_exceeded_ends_the_scale(visit: Visit) -> None:
     found = large(25)
     pool = CapacityCheck(what="pool h100", unit="GPUs", need=4, most=4, has=8)
     limited = replace(found.environments[0], fits=(pool,) * 7)
-    page = visit(pages.render(replace(found, environments=(limited,)), STYLE)).page
+    page = visit(html.render(replace(found, environments=(limited,)), STYLE)).page
     assert page.locator("#limits .scale").first.locator("span").all_inner_texts() == ["0", "100 %"]
     folded = page.locator("#limits details.group")
     assert folded.locator("summary").inner_text() == "2 more, less full"
@@ -343,7 +344,7 @@ def test_environments_are_sorted_by_any_column(visit: Visit) -> None:
     first, second, third = found.environments
     many = replace(second, active=Demand(gpus=Range(100, 100)))
     found = replace(found, environments=(first, many, replace(third, active=Demand())))
-    page = visit(pages.render(found, STYLE)).page
+    page = visit(html.render(found, STYLE)).page
     names = page.locator("table.sortable tbody td:first-child")
     table = page.locator("table.sortable")
     assert table.locator("th").all_inner_texts() == ["environment", "jobs", "GPUs"]
@@ -360,7 +361,7 @@ def test_dates_are_those_of_what_happened(visit: Visit) -> None:
     event = replace(found.events[0], when="2026-11-23T10:00:00+00:00")
     jobs = tuple(replace(job, finished=()) for job in found.jobs)
     one = replace(found.environments[0], jobs=jobs)
-    page = visit(pages.render(replace(found, environments=(one,), events=(event,)), STYLE)).page
+    page = visit(html.render(replace(found, environments=(one,), events=(event,)), STYLE)).page
     caption = page.locator("figcaption").inner_text()
     assert caption.startswith("1 run began on 2026-11-23, a bar for each day.")
     assert page.locator(".ticks span").last.inner_text() == "2026-11-23"
@@ -376,13 +377,13 @@ def test_runs_began_on_the_days_on_which_they_did(visit: Visit) -> None:
     )
     jobs = tuple(replace(job, finished=()) for job in found.jobs)
     one = replace(found.environments[0], jobs=jobs)
-    page = visit(pages.render(replace(found, environments=(one,), events=events), STYLE)).page
+    page = visit(html.render(replace(found, environments=(one,), events=events), STYLE)).page
     assert page.locator("figcaption").inner_text().startswith("1 run began on 2026-11-23, ")
 
 
 def test_paper_has_all_rows_and_the_time(visit: Visit) -> None:
-    style = replace(STYLE, written="2026-11-23 10:00 UTC")
-    page = visit(pages.render(large(3000), style)).page
+    shown = replace(large(3000), written="2026-11-23 10:00 UTC")
+    page = visit(html.render(shown, STYLE)).page
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details.row").count() == 3000
     assert "written 2026-11-23 10:00 UTC" in page.locator("header").inner_text()

@@ -13,14 +13,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainwright.datatypes.finding import Finding, Location, Severity
+from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import markdown
 from trainwright.plan.alike import alike
 from trainwright.plan.model import (
     Action,
-    Cause,
     EnvironmentPlan,
     JobChange,
     ObjectChange,
@@ -29,10 +28,9 @@ from trainwright.plan.model import (
     SharedFileImpact,
     Use,
 )
-from trainwright.reports import FORMATS
 from trainwright.reports.comment import LIMIT, prose
 from trainwright.reports.report import Report
-from trainwright.reports.style import Style
+from trainwright.reports.style import Style, written
 from trainwright.specs.demand import Demand, Range
 
 STYLE = Style(
@@ -118,9 +116,9 @@ def many(count: int, action: Action, **of_pod: object) -> list[JobChange]:
     ]
 
 
-def _cause(text: str) -> Cause:
+def _cause(text: str) -> ValueChange:
     place = Location("environments/prod/jobs/x.yaml", 8, 3)
-    return Cause(Pointer(("flags", text)), "a" * 90, "b" * 90, place)
+    return ValueChange(Pointer(("flags", text)), "a" * 90, "b" * 90, place)
 
 
 def _containers(count: int, **more: str) -> list[object]:
@@ -261,10 +259,10 @@ def test_a_finding_of_another_file_is_not_pushed_out() -> None:
     text = read(markdown.render(review(findings=(*pads, other)), STYLE))
     assert "the other" in text
     assert re.search(r"Left out to fit a comment: \d+ findings \(\d+ TW010\)", text)
-    report = Report(findings=(*pads, other), sources={}, checked=("prod/a",), command="c")
-    for name in ("markdown", "github"):
-        assert "the other" in FORMATS[name].render(report)
-    assert len(FORMATS["markdown"].render(report)) <= LIMIT
+    report = Report(findings=(*pads, other), sources={}, checked=("prod/a",))
+    texts = {name: written("reports", name, report, STYLE) for name in ("markdown", "github")}
+    assert all("the other" in text for text in texts.values())
+    assert len(texts["markdown"]) <= LIMIT
 
 
 def test_a_forged_file_of_another_job_is_not_pushed_out() -> None:

@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 import git_repository
 from git_repository import git
 from repository import Copied, Repository
-from trainwright.datatypes.finding import Finding, Location, Severity
+from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.validation import schema
 from trainwright.plan import markdown
 from trainwright.plan.model import (
     Action,
-    Cause,
     EnvironmentPlan,
     JobChange,
     Plan,
@@ -871,7 +870,9 @@ def _change(number: int, text: str = "") -> JobChange:
             files=files, demand=demand,
         )  # fmt: skip
 
-    cause = Cause(Pointer("/nodes"), text or 1, 2, Location("environments/prod/jobs/x.yaml", 8, 3))
+    cause = ValueChange(
+        Pointer("/nodes"), text or 1, 2, Location("environments/prod/jobs/x.yaml", 8, 3)
+    )
     return JobChange(
         file=JobFile("prod", f"job-{number:05}"),
         action=SHOWN[number % len(SHOWN)],

@@ -8,14 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from trainwright.datatypes.finding import Finding, Location, Severity
+from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import Pointer
 from trainwright.plan import headline, html, markdown, text, words
 from trainwright.plan.alike import alike
 from trainwright.plan.model import (
     Action,
-    Cause,
     Ending,
     EnvironmentPlan,
     JobChange,
@@ -27,6 +26,7 @@ from trainwright.plan.model import (
 from trainwright.plan.table import table
 from trainwright.plan.uses import uses
 from trainwright.reports.style import Style
+from trainwright.reports.values import change_line
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range, total
 
@@ -55,7 +55,7 @@ def change(name: str, action: Action = Action.NEW_RUN, lr: float = 0.2) -> JobCh
         why=f"replaces {name}-old: its training stops; {name}-new starts from scratch",
         before=run(f"{name}-old"),
         after=run(f"{name}-new"),
-        causes=(Cause(Pointer("/flags/lr"), 0.1, lr, Location(file.path, 4, 3)),),
+        causes=(ValueChange(Pointer("/flags/lr"), 0.1, lr, Location(file.path, 4, 3)),),
     )
 
 
@@ -271,8 +271,10 @@ def test_a_comment_has_no_empty_column() -> None:
 
 
 def test_a_whole_file_has_words() -> None:
-    cause = Cause(Pointer(), None, None, Location("environments/prod/jobs/a.yaml"), "new job spec")
-    assert words.cause(cause) == "new job spec"
+    cause = ValueChange(
+        Pointer(), None, None, Location("environments/prod/jobs/a.yaml"), "new job spec"
+    )
+    assert change_line(cause) == "new job spec"
 
 
 def test_code_in_the_notes_of_a_page_is_code() -> None:

@@ -19,6 +19,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.reports import FORMATS
 from trainwright.reports.markdown import LIMIT
 from trainwright.reports.report import Report
+from trainwright.reports.style import Style, written
 
 GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(__file__).parents[3]
@@ -75,15 +76,22 @@ RICH = Report(
     ),
     sources=SOURCES,
     checked=("dev/other", "dev/third", "prod/resnet", "prod/fine"),
-    command="trainwright check dev prod",
 )
-EMPTY = Report(findings=(), sources={}, checked=("prod/fine",), command="trainwright check")
+EMPTY = Report(findings=(), sources={}, checked=("prod/fine",))
+
+
+STYLE = Style(command="trainwright check dev prod")
+
+
+def rendered(name: str, report: Report, style: Style = STYLE) -> str:
+    return written("reports", name, report, style)
 
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("report", [RICH, EMPTY], ids=["rich", "empty"])
 def test_golden(name: str, report: Report, request: pytest.FixtureRequest) -> None:
-    text = FORMATS[name].render(report)
+    style = Style(command="trainwright check") if report is EMPTY else STYLE
+    text = rendered(name, report, style)
     path = GOLDEN / f"{'empty' if report is EMPTY else 'rich'}.{name}"
     if request.config.getoption("--update-golden"):
         path.write_text(text, encoding="utf-8")
@@ -94,14 +102,14 @@ def test_golden(name: str, report: Report, request: pytest.FixtureRequest) -> No
 def test_colour_changes_only_the_escapes() -> None:
     from dataclasses import replace
 
-    plain = FORMATS["text"].render(RICH)
-    colored = FORMATS["text"].render(replace(RICH, color=True))
+    plain = rendered("text", RICH)
+    colored = rendered("text", RICH, replace(STYLE, color=True))
     assert "\x1b[" in colored
     assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == plain
 
 
 def test_the_caret_stands_under_the_column_whatever_comes_before() -> None:
-    lines = FORMATS["text"].render(RICH).splitlines()
+    lines = rendered("text", RICH).splitlines()
     (index,) = [
         i for i, line in enumerate(lines) if "名前:" in line and lines[i + 1].strip(" |") == "^"
     ][:1]
@@ -119,7 +127,7 @@ def sarif_schema(npm_package: Callable[[str], Path]) -> Draft7Validator:
 
 @pytest.mark.parametrize("report", [RICH, EMPTY], ids=["rich", "empty"])
 def test_sarif_follows_its_schema(report: Report, sarif_schema: Draft7Validator) -> None:
-    data = json.loads(FORMATS["sarif"].render(report))
+    data = json.loads(rendered("sarif", report))
     assert [error.message for error in sarif_schema.iter_errors(data)] == []
     (run,) = data["runs"]
     assert len(run["results"]) == len(report.findings)
@@ -133,7 +141,7 @@ def test_sarif_follows_its_schema(report: Report, sarif_schema: Draft7Validator)
 
 def test_sarif_fingerprints_survive_lines_that_move() -> None:
     def prints(report: Report) -> list[str]:
-        results = json.loads(FORMATS["sarif"].render(report))["runs"][0]["results"]
+        results = json.loads(rendered("sarif", report))["runs"][0]["results"]
         return [r["partialFingerprints"]["primaryLocationLineHash"] for r in results]
 
     moved = Report(
@@ -143,7 +151,6 @@ def test_sarif_fingerprints_survive_lines_that_move() -> None:
         ),
         sources={FILE: ("", "", "", *SOURCES[FILE])},
         checked=RICH.checked,
-        command=RICH.command,
     )
     assert prints(moved) == prints(RICH)
     assert len(set(prints(RICH))) == len(RICH.findings)
@@ -152,7 +159,7 @@ def test_sarif_fingerprints_survive_lines_that_move() -> None:
 @pytest.mark.parametrize("report", [RICH, EMPTY], ids=["rich", "empty"])
 def test_json_follows_its_schema(report: Report) -> None:
     schema = json.loads((ROOT / "schemas/report.schema.json").read_text())
-    data = json.loads(FORMATS["json"].render(report))
+    data = json.loads(rendered("json", report))
     assert [e.message for e in Draft202012Validator(schema).iter_errors(data)] == []
     assert data["$schema"] == schema["$id"]
 
@@ -162,8 +169,8 @@ def test_junit_counts_an_unreadable_file_in_its_environment() -> None:
         _finding("TW001", "error", 1, 1, "broken", subject="", place=Location(file))
         for file in (FILE, "environments/defaults.yaml")
     )
-    report = Report(findings=findings, sources={}, checked=("prod/fine",), command="c")
-    root = ElementTree.fromstring(FORMATS["junit"].render(report))
+    report = Report(findings=findings, sources={}, checked=("prod/fine",))
+    root = ElementTree.fromstring(rendered("junit", report))
     assert {s.get("name"): (s.get("tests"), s.get("failures")) for s in root} == {
         "prod": ("2", "1"),
         "environments": ("1", "1"),
@@ -173,11 +180,11 @@ def test_junit_counts_an_unreadable_file_in_its_environment() -> None:
 def test_junit_says_its_encoding_wherever_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("locale.getpreferredencoding", lambda _do=True: "ISO-8859-1")
     monkeypatch.setattr("locale.getencoding", lambda: "ISO-8859-1")
-    assert FORMATS["junit"].render(EMPTY).startswith('<?xml version="1.0" encoding="UTF-8"?>\n')
+    assert rendered("junit", EMPTY).startswith('<?xml version="1.0" encoding="UTF-8"?>\n')
 
 
 def test_junit_counts_what_it_lists() -> None:
-    root = ElementTree.fromstring(FORMATS["junit"].render(RICH))
+    root = ElementTree.fromstring(rendered("junit", RICH))
     assert {s.get("name"): (s.get("tests"), s.get("failures")) for s in root} == {
         "dev": ("2", "2"),
         "prod": ("2", "1"),
@@ -191,13 +198,13 @@ def _many(count: int) -> Report:
         _finding("TW704", severities[i % 3], 1 + i % 4, 1, f"finding {i} " + "x" * 80)
         for i in range(count)
     )
-    return Report(findings=findings, sources=SOURCES, checked=("prod/resnet",), command="c")
+    return Report(findings=findings, sources=SOURCES, checked=("prod/resnet",))
 
 
 @pytest.mark.parametrize("count", [0, 1, 30, 31, 150, 400, 5000])
 def test_github_and_markdown_keep_their_limits_and_say_what_was_dropped(count: int) -> None:
     report = _many(count)
-    annotations = [x for x in FORMATS["github"].render(report).splitlines() if x.startswith("::")]
+    annotations = [x for x in rendered("github", report).splitlines() if x.startswith("::")]
     for word in ("error", "warning", "notice"):
         assert sum(line.startswith(f"::{word} ") for line in annotations) == min(
             10, (count + {"error": 0, "warning": 1, "notice": 2}[word]) // 3
@@ -205,10 +212,10 @@ def test_github_and_markdown_keep_their_limits_and_say_what_was_dropped(count: i
     assert [a.split()[0] for a in annotations] == sorted(
         (a.split()[0] for a in annotations), key=["::error", "::warning", "::notice"].index
     )
-    left = re.search(r"^(\d+) more findings", FORMATS["github"].render(report), re.M)
+    left = re.search(r"^(\d+) more findings", rendered("github", report), re.M)
     assert (int(left.group(1)) if left else 0) == count - len(annotations)
 
-    text = FORMATS["markdown"].render(report)
+    text = rendered("markdown", report)
     assert len(text) <= LIMIT
     rows, folded = (
         text.count("\n| ❌") + text.count("\n| ⚠️") + text.count("\n| 💬"),
@@ -236,9 +243,7 @@ def _about(message: str, line: str, file: str, remedy: str) -> Report:
         remedy=remedy, subject="prod/x", note=message, effect=remedy,
         related=(Related("from", line, Location(file or "f", 2, 1)),),
     )  # fmt: skip
-    return Report(
-        findings=(finding,), sources={file or "f": (line,)}, checked=("prod/x",), command=message
-    )
+    return Report(findings=(finding,), sources={file or "f": (line,)}, checked=("prod/x",))
 
 
 def _each(text: str) -> Callable[..., Report]:
@@ -253,8 +258,9 @@ def _each(text: str) -> Callable[..., Report]:
 @_each("\x9b31m\u200f\u202e\U000e0041")
 def test_text_from_files_breaks_no_format(message: str, line: str, file: str, remedy: str) -> None:
     report = _about(message, line, file, remedy)
-    written = {name: form.render(report) for name, form in FORMATS.items()}
-    for name, text in written.items():
+    style = Style(command=message)
+    texts = {name: rendered(name, report, style) for name in FORMATS}
+    for name, text in texts.items():
         assert text.encode("utf-8").decode("utf-8") == text
         seen = text.replace("\u2060", "") if name == "markdown" else text  # ours: breaks mentions
         assert not re.search(_OBEYED, seen), name
@@ -262,10 +268,10 @@ def test_text_from_files_breaks_no_format(message: str, line: str, file: str, re
         assert not re.search(r"##(vso)?\[", text), name
         obeyed = [x for x in text.split("\n") if x.lstrip().startswith("::")]
         assert len(obeyed) == (name == "github"), name
-    assert len(json.loads(written["json"])["report"]["results"]) == 1
-    assert len(json.loads(written["sarif"])["runs"][0]["results"]) == 1
-    assert len(ElementTree.fromstring(written["junit"]).findall(".//failure")) == 1
-    lines = written["github"].split("\n")
+    assert len(json.loads(texts["json"])["report"]["results"]) == 1
+    assert len(json.loads(texts["sarif"])["runs"][0]["results"]) == 1
+    assert len(ElementTree.fromstring(texts["junit"]).findall(".//failure")) == 1
+    lines = texts["github"].split("\n")
     assert len(lines) == 3
     assert [x.startswith("::error file=") for x in lines] == [True, False, False]
 
@@ -274,7 +280,7 @@ def test_text_from_files_breaks_no_format(message: str, line: str, file: str, re
 @_each("a\\|b")
 @_each("www.evil.example")
 def test_markdown_keeps_its_shape(message: str, line: str, file: str, remedy: str) -> None:
-    text = FORMATS["markdown"].render(_about(message, line, file, remedy))
+    text = rendered("markdown", _about(message, line, file, remedy), Style(command=message))
     page = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(text)
     tags = {tag: len(re.findall(rf"<{tag}\b", page)) for tag in ("tr", "td", "li", "details")}
     report = 2 + bool(remedy)  # where from, how out, and the effect when there is one
@@ -287,23 +293,24 @@ def test_markdown_keeps_its_shape(message: str, line: str, file: str, remedy: st
 
 
 def test_commands_are_shown_as_they_are_typed() -> None:
-    report = Report(findings=(), sources={}, checked=(), command="trainwright check 'a|b'")
-    assert "`trainwright check 'a|b'`" in FORMATS["markdown"].render(report)
+    report = Report(findings=(), sources={}, checked=())
+    style = Style(command="trainwright check 'a|b'")
+    assert "`trainwright check 'a|b'`" in rendered("markdown", report, style)
 
 
 def test_json_and_sarif_say_what_the_file_says() -> None:
     text = '名前 é 😀 \x9b31m \u202e \U000e0041 ##[x] \\ "'
     report = _about(text, text, "f", text)
-    (result,) = json.loads(FORMATS["json"].render(report))["report"]["results"]
+    (result,) = json.loads(rendered("json", report))["report"]["results"]
     assert result["message"] == text
-    (result,) = json.loads(FORMATS["sarif"].render(report))["runs"][0]["results"]
+    (result,) = json.loads(rendered("sarif", report))["runs"][0]["results"]
     assert result["message"]["text"] == f"{text}. {text}"
-    assert "名前 é 😀" in FORMATS["json"].render(report)
+    assert "名前 é 😀" in rendered("json", report)
 
 
 def test_sarif_messages_hold_no_links() -> None:
     report = _about("see [x](https://evil.example)", "[y](0)", "f", "r")
-    (result,) = json.loads(FORMATS["sarif"].render(report))["runs"][0]["results"]
+    (result,) = json.loads(rendered("sarif", report))["runs"][0]["results"]
     assert result["message"]["text"] == "see [x\\](https://evil.example). r"
     assert result["relatedLocations"][0]["message"]["text"] == "from: [y\\](0)"
 
@@ -316,8 +323,8 @@ def test_the_caret_counts_cells(before: str, cells: int) -> None:
     finding = _finding(
         "TW704", "error", 1, len(before) + 1, "m", place=Location("f", 1, len(before) + 1)
     )
-    report = Report(findings=(finding,), sources={"f": (before + "X",)}, checked=(), command="c")
-    caret = next(x for x in FORMATS["text"].render(report).splitlines() if x.endswith("^"))
+    report = Report(findings=(finding,), sources={"f": (before + "X",)}, checked=())
+    caret = next(x for x in rendered("text", report).splitlines() if x.endswith("^"))
     assert caret == f"  | {' ' * cells}^"
 
 
@@ -325,5 +332,5 @@ def test_the_caret_counts_cells(before: str, cells: int) -> None:
 def test_the_caret_splits_nothing_that_is_spelled_out(column: int) -> None:
     line = "x: ##[add-mask]y"
     finding = _finding("TW704", "error", 1, column, "m", place=Location("f", 1, column))
-    report = Report(findings=(finding,), sources={"f": (line,)}, checked=(), command="c")
-    assert "\n1 | x: \\x23#[add-mask]y\n" in FORMATS["text"].render(report)
+    report = Report(findings=(finding,), sources={"f": (line,)}, checked=())
+    assert "\n1 | x: \\x23#[add-mask]y\n" in rendered("text", report)

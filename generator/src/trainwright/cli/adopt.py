@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from trainwright.cli.common import FINDINGS, OK, Context, today
-from trainwright.cli.importing import say_problems
 from trainwright.cli.reach import Reach, reaching
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def adopt(  # noqa: PLR0913 - an option each
     Exits with 1 when something could not be adopted, and stays with who applies it.
     """
     from trainwright import importing
-    from trainwright.importing import adopting
+    from trainwright.importing import adopting, text
     from trainwright.importing.batch import ImportOptions
 
     if not files and not live:
@@ -84,7 +83,10 @@ def adopt(  # noqa: PLR0913 - an option each
     with nullcontext() if dry_run else context.held(), context.progress("adopting"):
         done = adopting.run(context.root, inputs, options, today())
     _say(context, done)
-    _say_problems(context, inputs, done)
+    for made in done.made:
+        click.echo(f"beside: {made}, which makes it", err=True)
+    for line in text.refusals(inputs, done.problems, context.paint):
+        click.echo(line, err=True)
     if done.adoptions and not dry_run:
         again = f"trainwright render {environment}"
         click.echo(f"Run `{again}`, commit, and read `trainwright plan`.", err=True)
@@ -139,9 +141,3 @@ def _say(context: Context, done: AdoptionBatch) -> None:
         click.echo(line)
     over = Counter(adoption.state.over for adoption in done.adoptions)
     click.echo(f"{over[False]} go on, {over[True]} have finished; 0 begin, 0 end.")
-
-
-def _say_problems(context: Context, inputs: ImportInput, done: AdoptionBatch) -> None:
-    say_problems(
-        context, inputs, done.problems, beside=[f"{it}, which makes it" for it in done.made]
-    )

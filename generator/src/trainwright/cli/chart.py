@@ -79,20 +79,20 @@ def package(
 
 
 def _report(context: Context, chart: Path, findings: tuple[Finding, ...]) -> str:
-    from trainwright.reports import FORMATS
-    from trainwright.reports.report import Report
+    from trainwright import reports
 
     file = findings[0].place.file
     lines = (chart / Path(file).name).read_text(encoding="utf-8").splitlines()
-    report = Report(
-        findings=findings,
-        sources={file: tuple(lines)},
+    text = reports.write(
+        findings,
+        {file: tuple(lines)},
+        "text",
         checked=(file,),
         command="trainwright admin chart package",
         color=context.color,
         noun="chart",
     )
-    return FORMATS["text"].render(report).rstrip("\n")
+    return text.rstrip("\n")
 
 
 @chart.command()

@@ -191,7 +191,7 @@ def _diff(context: Context, selections: tuple[str, ...], reach: Reach) -> int:
         if comparison.refused:
             findings.append(live.finding(job, comparison))
         for line in comparison.diff():
-            click.echo(context.differing(line), nl=False, color=context.color)
+            click.echo(context.differing(line), color=context.color)
     if findings:
         refused = replace(build, findings=tuple(findings), sources={})
         click.echo(report(context, refused, "text", selections), err=True)

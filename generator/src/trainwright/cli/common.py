@@ -157,6 +157,25 @@ crds = click.option(
 )
 
 
+def _link(_: click.Context, __: click.Parameter, given: str | None) -> str:
+    """Return an address as it is given, or else where GitHub shows the files of the commit that a
+    workflow runs for.
+    """
+    if given is not None:
+        return given.rstrip("/")
+    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
+    server, repository, commit = (os.environ.get(name, "") for name in names)
+    return f"{server}/{repository}/blob/{commit}" if server and repository and commit else ""
+
+
+link_option = click.option(
+    "--link",
+    metavar="URL",
+    callback=_link,
+    help="The URL before paths in links. In GitHub Actions: this repository at this commit.",
+)
+
+
 class Context:
     """What every command shares: where the repository is, and whether to colour.
 
@@ -196,13 +215,11 @@ class Context:
 
     def difference(self, path: str, before: bytes, after: bytes) -> Iterator[str]:
         """The lines of a unified diff of a file, in their colours and without credentials."""
-        from trainwright.findings.redaction import unified_diff
+        from trainwright.findings.redaction import text_diff
 
-        old, new = (text.decode().splitlines(keepends=True) for text in (before, after))
-        name = f"a/{path}" if before else "/dev/null"
-        for line in unified_diff(old, new, old=name, new=f"b/{path}"):
-            ended = line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-            yield self.differing(ended)
+        old = before.decode() if before else None
+        lines = text_diff(old, after.decode(), old=f"a/{path}", new=f"b/{path}")
+        return map(self.differing, lines)
 
     @property
     def repository(self) -> Repository:
@@ -242,13 +259,6 @@ class Context:
 
         with filetree.held(self.root, waiting):
             yield
-
-
-def github_link() -> str:
-    """Where GitHub shows the files of the commit that a workflow runs for."""
-    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
-    server, repository, commit = (os.environ.get(name, "") for name in names)
-    return f"{server}/{repository}/blob/{commit}" if server and repository and commit else ""
 
 
 def today() -> str:

@@ -92,7 +92,7 @@ def carry_out(
             return
         for path, raw in sorted(outcome.files.items()):
             for line in context.difference(path, outcome.before.get(path, b""), raw):
-                click.echo(line, nl=False, color=context.color)
+                click.echo(line, color=context.color)
         if committing:
             with committing.undone_unless_committed(outcome, environments):
                 _write(context, outcome, environments)

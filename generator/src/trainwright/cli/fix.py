@@ -24,7 +24,7 @@ def fix(context: Context, selections: tuple[str, ...], *, yes: bool) -> None:
         return
     for path, raw in sorted(fixes.files.items()):
         for line in context.difference(path, fixes.before[path], raw):
-            click.echo(line, nl=False, color=context.color)
+            click.echo(line, color=context.color)
     rules = ", ".join(sorted({finding.rule for finding in fixes.findings}))
     count = len(fixes.findings)
     message = f"{plural(count, 'finding')} ({rules})"

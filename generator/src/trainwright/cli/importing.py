@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -158,13 +157,16 @@ def import_(  # noqa: PLR0913 - an option each
 def _say_all(
     context: Context, inputs: ImportInput, done: ImportBatch, environment: str, *, dry_run: bool
 ) -> None:
+    from trainwright.importing import text
+
     for imported in done.imported:
         _say(context, imported, dry_run=dry_run)
     if done.imported and not dry_run:
         click.echo(
             f"Not checked against the rules yet: run `trainwright check {environment}`.", err=True
         )
-    say_problems(context, inputs, done.problems)
+    for line in text.refusals(inputs, done.problems, context.paint):
+        click.echo(line, err=True)
     if done.broken:
         names = ", ".join(imported.file.path for imported in done.broken)
         click.echo(f"{context.paint('cannot run', 'red')} as imported: {names}", err=True)
@@ -179,18 +181,3 @@ def _say(context: Context, imported: Imported, *, dry_run: bool) -> None:
         click.echo(imported.file.path)
     for line in text.report(imported, context.paint):
         click.echo(line, err=True)
-
-
-def say_problems(
-    context: Context, inputs: ImportInput, problems: Iterable[str], beside: Iterable[str] = ()
-) -> None:
-    """Print what could not be read or imported, and the objects that are beside a workload."""
-    from trainwright.findings.credentials import redact
-
-    label = context.paint("error", "red")
-    for finding in inputs.findings:
-        click.echo(f"{label}[{finding.rule}] {finding.place}: {redact(finding.message)}", err=True)
-    for problem in (*inputs.problems, *problems):
-        click.echo(f"{label}: {redact(problem)}", err=True)
-    for left in (*beside, *inputs.beside):
-        click.echo(f"beside: {left}", err=True)

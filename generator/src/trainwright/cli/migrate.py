@@ -71,6 +71,6 @@ def _say(context: Context, migrated: Migration) -> None:
         click.echo(f"{migrated.file}: {label}: {migrated.refused}", err=True)
         return
     for line in context.difference(migrated.file.path, migrated.before, migrated.after):
-        click.echo(line, nl=False, color=context.color)
+        click.echo(line, color=context.color)
     for change in migrated.changes:
         click.echo(f"{migrated.file}: {change}", err=True)

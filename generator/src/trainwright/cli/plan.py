@@ -15,8 +15,8 @@ from trainwright.cli.common import (
     OK,
     Context,
     crds,
-    github_link,
     helm_binary,
+    link_option,
     output_format,
     selections,
     today,
@@ -43,11 +43,7 @@ if TYPE_CHECKING:
 )
 @crds
 @output_format(FORMATS, "plan")
-@click.option(
-    "--link",
-    metavar="URL",
-    help="The URL before paths in links. In GitHub Actions: this repository at this commit.",
-)
+@link_option
 @click.option(
     "--page",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -69,7 +65,7 @@ def plan(  # noqa: PLR0913 - an option each
     head: str | None,
     crds: Path | None,
     output: str,
-    link: str | None,
+    link: str,
     page: Path | None,
     files: bool,
     watch: bool,
@@ -93,7 +89,7 @@ def plan(  # noqa: PLR0913 - an option each
     style = Style(
         against=against,
         command=shlex.join(words),
-        link=github_link() if link is None else link.rstrip("/"),
+        link=link,
         marker=" ".join(("trainwright-plan", *selections)),
         paint=context.paint,
         differing=context.differing,

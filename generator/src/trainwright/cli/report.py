@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +14,8 @@ import click
 from trainwright.cli.common import (
     TODAY,
     Context,
-    github_link,
     helm_binary,
+    link_option,
     no_cache,
     output_format,
     planning,
@@ -40,11 +41,7 @@ if TYPE_CHECKING:
     help="Show the goodput of runs: a report of `python -m trainwright_runtime report --json`, or a"
     " folder of such .json files.",
 )
-@click.option(
-    "--link",
-    metavar="URL",
-    help="The URL before paths in links. In GitHub Actions: this repository at this commit.",
-)
+@link_option
 @output_format(("html",), "page", default="html")
 @no_cache
 @helm_binary
@@ -55,7 +52,7 @@ def report(
     selections: tuple[str, ...],
     live: bool,
     goodput_files: tuple[Path, ...],
-    link: str | None,
+    link: str,
     output: str,
     no_cache: bool,
     helm: str | None,
@@ -69,8 +66,8 @@ def report(
     from trainwright.cli.reach import name_unread
     from trainwright.files import git
     from trainwright.findings.visibility import visible
-    from trainwright.overview import page
     from trainwright.overview.collect import overview
+    from trainwright.reports.style import Style, written
 
     goodput = _goodput(goodput_files)
     with context.progress("checking"):
@@ -85,13 +82,9 @@ def report(
         commit = git.around(context.root)[0].commit("HEAD")
     except git.GitError:
         commit = ""
-    style = page.Style(
-        command=shlex.join(words),
-        link=github_link() if link is None else link.rstrip("/"),
-        commit=commit,
-        written=_now(),
-    )
-    click.echo(page.render(collected, style), nl=False)
+    shown = replace(collected, commit=commit, written=_now())
+    style = Style(command=shlex.join(words), link=link)
+    click.echo(written("overview", output, shown, style), nl=False)
     name_unread(unread)
 
 

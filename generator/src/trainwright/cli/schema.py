@@ -29,7 +29,7 @@ def schema(name: str, out: Path | None) -> None:
     schemas = schema_files.found()
     if name and name not in schemas:
         raise click.BadParameter(
-            f'"{name}" is none of {", ".join(schemas)}.{meant(name, tuple(schemas))}',
+            f'"{name}" is none of {", ".join(schemas)}.{meant(name, schemas)}',
             param_hint="NAME",
         )
     if out is not None:

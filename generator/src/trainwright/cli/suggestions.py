@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,12 +14,13 @@ else:
     _Words = click.Choice  # generic from click 8.2 on
 
 
-def meant(word: str, words: tuple[str, ...]) -> str:
-    """A sentence with the nearest word, or nothing."""
+def meant(word: str, words: Iterable[str]) -> str:
+    """A sentence with the nearest word, by its last part, or nothing."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, words, n=1)
-    return f" Did you mean '{near[0]}'?" if near else ""
+    whole = {each.rpartition(" ")[2]: each for each in words}
+    near = get_close_matches(word, whole, n=1)
+    return f" Did you mean '{whole[near[0]]}'?" if near else ""
 
 
 class Choice(_Words):
@@ -31,8 +32,21 @@ class Choice(_Words):
         try:
             return super().convert(value, param, context)
         except click.BadParameter as error:
-            suggestion = meant(str(value), tuple(map(str, self.choices)))
-            raise click.BadParameter(f"{error.message}{suggestion}", context, param) from error
+            message = f"{error.message}{self.hint(str(value))}"
+            raise click.BadParameter(message, context, param) from error
+
+    def hint(self, value: str) -> str:
+        return meant(value, map(str, self.choices))
+
+
+class Format(Choice):
+    """One of the formats of an output, which is printed; a name of a file is answered by how to
+    write one.
+    """
+
+    def hint(self, value: str) -> str:
+        redirect = f" to write a file, redirect what is printed: `> {shlex.quote(value)}`"
+        return super().hint(value) + (redirect if {".", "/"} & {*value} else "")
 
 
 class Command(click.Command):
@@ -105,23 +119,6 @@ def _is_near(error: click.NoSuchOption) -> bool:
     return bool(get_close_matches(error.option_name.lstrip("-"), names, n=1, cutoff=0.75))
 
 
-class Format(Choice):
-    """One of the formats of an output, which is printed; a name of a file is answered by how to
-    write one.
-    """
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, context: click.Context | None
-    ) -> Any:
-        try:
-            return super().convert(value, param, context)
-        except click.BadParameter as error:
-            if not {".", "/"} & {*str(value)}:
-                raise
-            written = f"to write a file, redirect what is printed: `> {shlex.quote(str(value))}`"
-            raise click.BadParameter(f"{error.message} {written}", context, param) from error
-
-
 class Group(click.Group):
     """Commands of which the nearest is named, those of groups below it included."""
 
@@ -135,12 +132,9 @@ class Group(click.Group):
         self, context: click.Context, words: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if self.get_command(context, words[0]) is None and not words[0].startswith("-"):
-            from difflib import get_close_matches
-
             if words[0] in VERBS and context.parent is None:
                 context.fail(f"No such command '{words[0]}': {VERBS[words[0]]}.")
-            near = get_close_matches(words[0], paths := self._paths(context), n=1)
-            suggestion = f" Did you mean '{paths[near[0]]}'?" if near else ""
+            suggestion = meant(words[0], self._paths(context))
             context.fail(f"No such command '{words[0]}'.{suggestion}")
         return super().resolve_command(context, words)
 
@@ -156,18 +150,14 @@ class Group(click.Group):
             with formatter.section(title):
                 formatter.write_dl(rows)
 
-    def _paths(self, context: click.Context) -> dict[str, str]:
-        """What is typed for a command, by its name alone: "gitops wire" for "wire"."""
-        groups = {
-            name: group
-            for name in self.list_commands(context)
-            if isinstance(group := self.get_command(context, name), click.Group)
-        }
-        return {
-            inner: f"{name} {inner}"
-            for name, group in groups.items()
-            for inner in group.list_commands(context)
-        } | {name: name for name in self.list_commands(context)}
+    def _paths(self, context: click.Context) -> Iterator[str]:
+        """Yield what is typed for each command: "wire" of a group as "gitops wire"."""
+        names = self.list_commands(context)
+        for name in names:
+            group = self.get_command(context, name)
+            inner = group.list_commands(context) if isinstance(group, click.Group) else ()
+            yield from (f"{name} {each}" for each in inner)
+        yield from names  # which win where a command of a group has the same name
 
 
 def _sentence(command: click.Command) -> str:

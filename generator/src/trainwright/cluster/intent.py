@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.errors import SelectionError, SourceError
-from trainwright.datatypes.finding import Held
+from trainwright.datatypes.finding import ValueChange
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.manifest import Manifest
@@ -34,7 +34,7 @@ class DesiredRun:
     desired: RunState
     manifest: Manifest | None = None
     beside: tuple[Manifest, ...] = ()
-    held: tuple[Held, ...] = ()
+    held: tuple[ValueChange, ...] = ()
 
     @property
     def kind(self) -> Kind | None:
@@ -130,7 +130,7 @@ def _intents(workspace: Workspace, selection: Selection) -> Iterator[DesiredRun]
             yield _rendered(file, recorded, run.held)
 
 
-def _rendered(file: JobFile, recorded: Recorded, held: tuple[Held, ...]) -> DesiredRun:
+def _rendered(file: JobFile, recorded: Recorded, held: tuple[ValueChange, ...]) -> DesiredRun:
     manifests = _manifests(recorded)
     manifest = next((m for m in manifests if m.identity[:2] in OPERATORS), None)
     if recorded.record.target == ADOPTED.name:

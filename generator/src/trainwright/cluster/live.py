@@ -17,7 +17,7 @@ from trainwright.datatypes.pointer import Pointer, typed
 from trainwright.documents import yamlio
 from trainwright.findings.credentials import HIDDEN
 from trainwright.findings.diagnostics import REFUSED
-from trainwright.findings.redaction import unified_diff
+from trainwright.findings.redaction import text_diff
 from trainwright.kinds import NAMED
 from trainwright.render.build import EnvironmentBuild
 from trainwright.runs.record import VALUES_FILE
@@ -51,14 +51,9 @@ class Comparison:
 
     def diff(self) -> Iterator[str]:
         """Yield a unified diff from the live object to the applied one, without credentials."""
-        if self.after is None:
-            return
-        yield from unified_diff(
-            (self.before or "").splitlines(keepends=True),
-            self.after.splitlines(keepends=True),
-            old=f"live/{self.title}" if self.before is not None else "/dev/null",
-            new=f"git/{self.title}",
-        )
+        if self.after is not None:
+            names = {"old": f"live/{self.title}", "new": f"git/{self.title}"}
+            yield from text_diff(self.before, self.after, **names)
 
 
 def rendered(root: Path, planned: EnvironmentBuild) -> Iterator[tuple[JobFile, Manifest]]:

@@ -15,7 +15,7 @@ from trainwright.cluster.logs import GONE
 from trainwright.cluster.observe import POD_GROUP, Notice, Observation, current, is_unexplained
 from trainwright.cluster.pods import LivePod, assign_slots, clean, pod_slots, read
 from trainwright.datatypes.data import Data, text
-from trainwright.datatypes.finding import Held
+from trainwright.datatypes.finding import ValueChange
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest, ObjectBody
@@ -52,7 +52,7 @@ class RunStatus:
     namespace: str = ""
     drift: tuple[str, ...] = ()
     pods: tuple[LivePod, ...] = ()
-    held: tuple[Held, ...] = ()
+    held: tuple[ValueChange, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.environment}/{self.job}"

@@ -12,6 +12,7 @@ from trainwright.findings.visibility import visible
 from trainwright.kinds.state import Phase, State
 from trainwright.objects.departure import deletion
 from trainwright.reports import terminal
+from trainwright.reports.values import change_data, change_line
 from trainwright.runs.workspace import RunState
 
 _WIDE = 120  # characters of a reason in a table of many runs
@@ -43,7 +44,8 @@ def detail(runs: Sequence[RunStatus], last: LastLines, *, color: bool) -> str:
         parts += [f"\n{visible(line)}\n" for line in _why(run) if len(line) > _WIDE]
         if run.held:
             parts.append(f"\noutdated until `trainwright rerun {run}`:\n")
-            parts += [f"  {line}\n" for line in terminal.outdated_lines(run.held)]
+            lines = (f"{change_line(held)} ({held.place})" for held in run.held)
+            parts += [f"  {visible(line)}\n" for line in lines]
         if run.pods:
             parts.append("\n" + _pods(run.pods, color=color))
     if last.lines:
@@ -141,7 +143,7 @@ def items(runs: Sequence[RunStatus]) -> list[Data]:
             "restarts": run.state.restarts,
             "since": run.state.since,
             "drift": list(run.drift),
-            "outdated": terminal.outdated_items(run.held),
+            "outdated": [change_data(held) for held in run.held],
             "pods": [_pod_item(pod) for pod in run.pods],
         }
         for run in runs

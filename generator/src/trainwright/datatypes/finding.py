@@ -117,14 +117,21 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A value that has changed since a run began and that its next run will take, and its location.
+class ValueChange:
+    """A value of a spec, or a setting of its environment, that differs, and the line that sets it.
 
-    None is a value that is not there. `why` is given where the run could have taken it.
+    A value is None on the side where it is not set. Both are redacted where they are shown. `note`
+    is what changed where no value does, "new job spec"; of a value that a run could have taken as
+    it is, why it did not.
     """
 
     path: Pointer
     before: Data
     after: Data
     place: Location
-    why: str = ""
+    note: str = ""
+
+    @classmethod
+    def noted(cls, note: str, place: Location) -> ValueChange:
+        """Return a change of a whole file."""
+        return cls(Pointer(), None, None, place, note)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -80,7 +80,7 @@ class Pointer(str):
         return "".join(_spelled(self.parts))
 
 
-@lru_cache
+@lru_cache(maxsize=1024)
 def _pattern(text: str) -> re.Pattern[str]:
     """A pattern of pointers as a regular expression."""
     regex = re.escape(text).replace(r"\*\*/", "(?:.*/)?").replace(r"/\*\*", "(?:/.*)?")
@@ -157,14 +157,23 @@ def lookup(data: Any, pointer: str) -> Any:
     for key in Pointer(pointer).parts:
         if isinstance(data, (dict, Mapping)):  # nearly all are dicts, the faster check
             data = data.get(key)
-        elif isinstance(data, list) and _INDEX.fullmatch(key) and int(key) < len(data):
-            data = data[int(key)]
+        elif (index := _index(data, key)) is not None:
+            data = data[index]
         else:
             return None
     return data
 
 
 _INDEX = re.compile("0|[1-9][0-9]{0,8}")
+
+
+def _index(data: Any, key: str) -> int | None:
+    """Return the index of the item that a key stands for, or None if it stands for none."""
+    if isinstance(data, list) and _INDEX.fullmatch(key) and int(key) < len(data):
+        return int(key)
+    return None
+
+
 _ROOT = Pointer()
 
 
@@ -220,28 +229,50 @@ def without(data: Any, is_left_out: Callable[[str, Any], bool]) -> Any:
     return [without(item, is_left_out) for item in data] if isinstance(data, list) else data
 
 
+def matching(data: Any, pattern: str) -> list[tuple[Pointer, Any]]:
+    """Return every value that is at a pattern, with its pointer: `*` is any key or index."""
+    found = [(_ROOT, data)]
+    for key in Pointer(pattern).parts:
+        found = [(at / name, item) for at, value in found for name, item in entries(value, key)]
+    return found
+
+
+def entries(value: Any, key: str) -> Iterable[tuple[str | int, Any]]:
+    """Return the entries of a mapping or a list under a key, or all of them for `*`."""
+    if isinstance(value, Mapping):
+        return value.items() if key == "*" else [(key, value[key])] if key in value else ()
+    return enumerate(value) if key == "*" and isinstance(value, list) else ()
+
+
 def with_value(data: Any, pointer: Pointer, value: Any) -> Any:
-    """The same data with another value at a pointer."""
-    return _changed(data, list(pointer.parts), value)
+    """The same data with another value at a pointer; mappings on the way there are added."""
+    return _changed(data, pointer.parts, value)
 
 
-def without_value(data: Any, pointer: Pointer) -> Any:
-    """The same data without the value at a pointer."""
-    return _changed(data, list(pointer.parts), _GONE)
+def without_value(data: Any, pointer: Pointer, *, prune: bool = False) -> Any:
+    """The same data without the value at a pointer, if there is one. With `prune` also without the
+    mappings that this leaves empty.
+    """
+    return _changed(data, pointer.parts, _GONE, prune=prune)
 
 
 _GONE = object()
 
 
-def _changed(data: Any, keys: list[str], value: Any) -> Any:
+def _changed(data: Any, keys: Sequence[str], value: Any, *, prune: bool = False) -> Any:
     """Return the data with one value changed or removed, copying only the containers above it."""
+    if not keys:
+        return value
     key, *rest = keys
-    copied: Any = list(data) if isinstance(data, list) else dict(data)
-    at: Any = int(key) if isinstance(data, list) else key
-    if rest:
-        copied[at] = _changed(copied[at], rest, value)
-    elif value is _GONE:
-        copied.pop(at)
+    index = _index(data, key)
+    mapping = data if isinstance(data, Mapping) else {}
+    if value is _GONE and index is None and key not in mapping:
+        return data
+    copied: Any = dict(mapping) if index is None else list(data)
+    at: Any = key if index is None else index
+    inner = _changed(mapping.get(key) if index is None else data[index], rest, value, prune=prune)
+    if inner is _GONE or (prune and inner == {}):
+        del copied[at]
     else:
-        copied[at] = value
+        copied[at] = inner
     return copied

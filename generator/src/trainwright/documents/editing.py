@@ -16,7 +16,7 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.pointer import Pointer, with_value, without_value
 from trainwright.documents import yamlio
 from trainwright.documents.yamlio import Document
 
@@ -35,7 +35,7 @@ def put(file: str, raw: bytes, pointer: str, value: Data, *, note: str = "") -> 
     set without changing others.
     """
     text = _text(raw)
-    wanted = _with(_data(file, raw), Pointer(pointer).parts, value)
+    wanted = with_value(_data(file, raw), Pointer(pointer), value)
     for candidate in _puts(_Source(text), Pointer(pointer).parts, value, note):
         if _says(file, _bytes(raw, candidate), wanted):
             return _bytes(raw, candidate)
@@ -54,7 +54,7 @@ def drop(file: str, raw: bytes, pointer: str) -> bytes:
     entry = source.find(path)
     if entry is not None:
         without = _bytes(raw, source.without(entry))
-        if _says(file, without, _without(data, path)):
+        if _says(file, without, without_value(data, Pointer.of(*path))):
             return without
     raise EditError(f"{file}: {Pointer(pointer).dotted} cannot be removed alone; do it by hand")
 
@@ -64,7 +64,7 @@ def lift(file: str, raw: bytes, key: str) -> bytes:
     data, source = _data(file, raw), _Source(_text(raw))
     entry, inside = source.find((key,)), data.get(key)
     if entry is not None and isinstance(inside, Mapping) and not entry.elsewhere:
-        rest = _without(data, (key,))
+        rest = without_value(data, Pointer.of(key))
         lifted = _bytes(raw, source.lifted(entry))
         if not rest.keys() & inside.keys() and _says(file, lifted, {**rest, **inside}):
             return lifted
@@ -213,21 +213,16 @@ def _puts(source: _Source, path: tuple[str, ...], value: Data, note: str) -> Ite
     for depth, key in enumerate(path):
         entry = source.entry(mapping, key)
         rest = path[depth + 1 :]
+        nested = with_value(None, Pointer.of(*rest), value)
         if entry is None:
-            yield from _inserted(source, mapping, key, _nested(rest, value), note)
+            yield from _inserted(source, mapping, key, nested, note)
             return
         if entry.elsewhere:
             return
         if not rest or not isinstance(entry.value, MappingNode):
-            yield from _replaced(source, entry, _nested(rest, value))
+            yield from _replaced(source, entry, nested)
             return
         mapping = entry.value
-
-
-def _nested(path: tuple[str, ...], value: Data) -> Data:
-    for key in reversed(path):
-        value = {key: value}
-    return value
 
 
 def _replaced(source: _Source, entry: _Entry, value: Data) -> Iterator[str]:
@@ -324,18 +319,3 @@ def _says(file: str, raw: bytes, wanted: Data) -> bool:
         return False
     present, meant = (json.dumps(data, sort_keys=True) for data in (document.data, wanted))
     return present == meant
-
-
-def _with(data: Data, path: tuple[str, ...], value: Data) -> Data:
-    if not path:
-        return value
-    below = data if isinstance(data, Mapping) else {}
-    key = path[0]
-    return {**below, key: _with(below.get(key), path[1:], value)}
-
-
-def _without(data: Data, path: tuple[str, ...]) -> Data:
-    key = path[0]
-    if len(path) == 1:
-        return {name: value for name, value in data.items() if name != key}
-    return {**data, key: _without(data[key], path[1:])}

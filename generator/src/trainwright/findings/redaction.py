@@ -7,6 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from io import StringIO
 from itertools import accumulate
 
 from trainwright.datatypes.data import Data
@@ -146,6 +147,21 @@ def unified_diff(
     for number, line in enumerate(diff):
         header = number < 2 or line.startswith("@@")
         yield line if header else line[0] + _visible(shown[int(line[1:])])
+
+
+def text_diff(before: str | None, after: str | None, *, old: str, new: str) -> Iterator[str]:
+    """Yield the lines of a unified diff of a file, as git writes it; None is a file that is not
+    there. Credentials are hidden.
+    """
+    diff = unified_diff(
+        *(StringIO(text, newline="\n").readlines() for text in (before or "", after or "")),
+        old=old if before is not None else "/dev/null",
+        new=new if after is not None else "/dev/null",
+    )
+    for number, line in enumerate(diff):
+        yield line.removesuffix("\n")
+        if not line.endswith("\n") and number > 1 and not line.startswith("@@"):
+            yield "\\ No newline at end of file"
 
 
 _LINES = 1 << 14  # cached lines: rendered files have the same ones again and again

@@ -11,6 +11,7 @@ from trainwright.datatypes.data import Data, dig, mapping
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import Pointer, leaves, without_value
+from trainwright.datatypes.same import Difference
 from trainwright.importing import (
     accounting,
     candidate,
@@ -23,7 +24,7 @@ from trainwright.importing import (
 from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
 from trainwright.importing.differing import Differing
-from trainwright.importing.equivalence import Difference, NormalForm
+from trainwright.importing.equivalence import NormalForm
 from trainwright.importing.kept_names import staying
 from trainwright.importing.missing import missing
 from trainwright.importing.placeholders import unfilled_variables

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.same import Difference
 from trainwright.importing import reasons
-from trainwright.importing.equivalence import Difference
+from trainwright.importing.equivalence import in_words, sentence
 from trainwright.importing.equivalence.comparison import in_every_pod
 from trainwright.kinds.reading import Loss
 from trainwright.kinds.target import in_group
@@ -28,16 +29,16 @@ class Differing:
         wording = next((wording for wording in _SENTENCES if path.matches(wording.pattern)), None)
         which = (
             "added"
-            if difference.left is None
+            if difference.before is None
             else "removed"
-            if difference.right is None
+            if difference.after is None
             else "changed"
         )
-        sentence: str = getattr(wording, which, "")
-        if not sentence:
-            return str(difference)
-        before, after = difference.shown
-        return f"{sentence.format(before=before, after=after)} ({difference.path.dotted})"
+        words: str = getattr(wording, which, "")
+        if not words:
+            return sentence(difference)
+        before, after = in_words(difference)
+        return f"{words.format(before=before, after=after)} ({difference.path.dotted})"
 
 
 class _Sentence(NamedTuple):
@@ -133,7 +134,7 @@ _DEVICE = "/pods/*/resources/*/*~1*"  # extended resources have a domain in thei
 
 def devices_lost(differences: Iterable[Difference]) -> int:
     """Return how many requests for GPUs or other devices of a node are lost."""
-    gone = (in_group(difference.path) for difference in differences if difference.right is None)
+    gone = (in_group(difference.path) for difference in differences if difference.after is None)
     return sum(path.matches(_DEVICE) for path in gone)
 
 
@@ -154,8 +155,8 @@ def reported(added: Iterable[Difference]) -> Iterator[Differing]:
 def _ranks_together(differences: list[Difference]) -> Iterator[Difference]:
     ranks: dict[Pointer, list[int]] = {}
     for difference in differences:
-        if in_group(difference.path).matches(_RANK) and difference.left is None:
-            ranks.setdefault(in_every_pod(difference.path), []).append(int(difference.right))
+        if in_group(difference.path).matches(_RANK) and difference.before is None:
+            ranks.setdefault(in_every_pod(difference.path), []).append(int(difference.after))
     together = {path: numbers for path, numbers in ranks.items() if len(numbers) > 1}
     for difference in differences:
         path = in_every_pod(difference.path)
@@ -171,11 +172,11 @@ def severity(difference: Difference) -> Loss:
     if _is_harmless(difference):
         return Loss.COSMETIC
     needed = reasons.NEEDED.match(in_group(difference.path).replace("/pods/*/", "/pods/0/", 1))
-    return Loss.CANNOT_RUN if needed and difference.left is not None else Loss.BEHAVIOUR
+    return Loss.CANNOT_RUN if needed and difference.before is not None else Loss.BEHAVIOUR
 
 
 def _is_harmless(difference: Difference) -> bool:
-    path, before, after = in_group(difference.path), difference.left, difference.right
+    path, before, after = in_group(difference.path), difference.before, difference.after
     if path.matches(_GRACE):  # more time to save before it ends, of a pod that both runs have
         return isinstance(before, int) and isinstance(after, int) and after > before
     if any(map(path.matches, _RIGHTS)):

@@ -11,18 +11,14 @@ from trainwright.importing.batch import ImportBatch
 from trainwright.importing.convert import Imported
 from trainwright.kinds.reading import Loss, NotImported
 from trainwright.reports.json import finding_data, place_of
-from trainwright.reports.report import dump
-
-SCHEMA = "https://trainwright.io/schemas/v1alpha1/import.schema.json"
+from trainwright.reports.style import document
 
 
 def render(inputs: ImportInput, batch: ImportBatch, environment: str, *, written: bool) -> str:
     """Return as JSON what was imported, what was not, and what is left behind."""
-    data = {
-        "$schema": SCHEMA,
-        "apiVersion": "trainwright.io/v1alpha1",
-        "kind": "Import",
-        "import": {
+    return document(
+        "Import",
+        {
             "environment": environment,
             "summary": _summary(batch),
             "imported": [_imported(imported, written=written) for imported in batch.imported],
@@ -33,8 +29,7 @@ def render(inputs: ImportInput, batch: ImportBatch, environment: str, *, written
                 for other in inputs.beside
             ],
         },
-    }
-    return dump(data)
+    )
 
 
 def _summary(batch: ImportBatch) -> Data:
@@ -56,8 +51,8 @@ def _imported(imported: Imported, *, written: bool) -> Data:
             {
                 "severity": difference.severity.value,
                 "path": difference.difference.path.dotted,
-                "before": _value(difference.difference.left),
-                "after": _value(difference.difference.right),
+                "before": _value(difference.difference.before),
+                "after": _value(difference.difference.after),
             }
             for difference in imported.differing
         ],

@@ -122,7 +122,7 @@ def _unforeseen(was: NormalForm, will: NormalForm, targets: tuple[Target, Target
     declared = [d for target in targets for d in target.deviations]
     for difference in equivalence.differences(was, will):
         if not any(deviation.covers(difference.path) for deviation in declared):
-            yield str(difference)
+            yield equivalence.sentence(difference)
 
 
 def _changes(was: NormalForm, will: NormalForm, targets: tuple[Target, Target]) -> Iterator[str]:

@@ -44,12 +44,12 @@ def as_written(body: Mapping[str, Data], kind: Kind) -> dict[str, Data]:
     if kind.kind == "Job" and not lookup(manifest, "/spec/manualSelector"):
         manifest = _without_selector(manifest)
     if is_queued(body):
-        manifest = _without(manifest, Pointer(kind.suspend)) if kind.suspend else manifest
+        manifest = without_value(manifest, Pointer(kind.suspend)) if kind.suspend else manifest
         patches = lookup(manifest, "/spec/runtimePatches")
         if isinstance(patches, list):
             others = [patch for patch in patches if mapping(patch).get("manager") != _KUEUE]
             at = Pointer("/spec/runtimePatches")
-            manifest = with_value(manifest, at, others) if others else _without(manifest, at)
+            manifest = with_value(manifest, at, others) if others else without_value(manifest, at)
     return manifest
 
 
@@ -81,10 +81,5 @@ def _without_selector(manifest: dict[str, Data]) -> dict[str, Data]:
         Pointer("/spec/selector"),
         *(Pointer.of("spec", "template", "metadata", "labels", name) for name in OF_JOBS),
     ):
-        manifest = _without(manifest, pointer)
+        manifest = without_value(manifest, pointer)
     return manifest
-
-
-def _without(manifest: dict[str, Data], pointer: Pointer) -> dict[str, Data]:
-    there = lookup(manifest, pointer) is not None
-    return dict(without_value(manifest, pointer)) if there else manifest

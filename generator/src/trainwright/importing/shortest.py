@@ -36,7 +36,7 @@ _OFTEN_DECIDED = frozenset({"/image/pullPolicy", "/launcher", "/procsPerNode", "
 # Launcher options that follow from other options, or from resources. The effect of most of the
 # others does not show in the normal form.
 _FOLLOWS = frozenset(
-    f"/launcherOptions/{name}" for name in ("rdzv-endpoint", "rdzv-id", "num-cpus")
+    Pointer.of("launcherOptions", name) for name in ("rdzv-endpoint", "rdzv-id", "num-cpus")
 )
 Render = Callable[[Mapping[str, Data]], NormalForm | Unsupported]
 
@@ -68,10 +68,12 @@ def shorten(
     waiting = [path for path in paths if path not in likely] + likely
     while waiting:
         path = waiting.pop(0)
-        without = _without(shorter, path)
-        if without is not None and is_same(without):
+        without = without_value(shorter, path, prune=True)
+        if without == shorter:
+            continue  # what held it has gone
+        if is_same(without):
             shorter, waiting, tried = without, [*waiting, *tried], []
-        elif without is not None:
+        else:
             tried.append(path)
     return shorter
 
@@ -84,7 +86,7 @@ def _halved(
     """Return the spec without as many of the keys as can go, tried together first."""
     shorter = spec
     for path in paths:
-        shorter = _without(shorter, path) or shorter
+        shorter = without_value(shorter, path, prune=True)
     if shorter == spec or is_same(shorter):
         return shorter
     if len(paths) == 1:
@@ -111,12 +113,3 @@ def _inside(path: Pointer, value: Data, under: Mapping[str, Data]) -> Iterator[P
     if len(could) == len(keys):
         yield path
     yield from (path / key for key in could)
-
-
-def _without(spec: Mapping[str, Data], path: Pointer) -> dict[str, Data] | None:
-    """Return the spec without a key, and mappings that this empties; None if it lacks the key."""
-    if path.last not in mapping(lookup(spec, path.parent)):
-        return None
-    while path.parent and len(lookup(spec, path.parent)) == 1:
-        path = path.parent
-    return dict(without_value(spec, path))

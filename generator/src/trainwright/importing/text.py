@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from trainwright.documents import yamlio
+from trainwright.findings.credentials import redact
 from trainwright.kinds.reading import Loss
+from trainwright.reports import redacted
+from trainwright.reports.style import Paint, finding_line
 
 if TYPE_CHECKING:
+    from trainwright.importing import ImportInput
     from trainwright.importing.convert import Imported
 
 _SCHEMA = (
@@ -25,7 +29,7 @@ def spec(imported: Imported) -> str:
     return _SCHEMA + yamlio.dump(dict(imported.spec), blocks=True, flows=True)
 
 
-def report(imported: Imported, paint: Callable[[str, str], str]) -> Iterator[str]:
+def report(imported: Imported, paint: Paint) -> Iterator[str]:
     """Yield the lines of an import's report: values left behind, differences of the run, notes."""
     yield f"{imported.source.place.file}: {imported.source.title} is {imported.file.path}"
     for left in sorted(imported.left, key=lambda entry: -entry.severity.weight):
@@ -36,6 +40,16 @@ def report(imported: Imported, paint: Callable[[str, str], str]) -> Iterator[str
         yield f"  {'note':{_WIDTH}}{note}"
 
 
-def _label(what: str, severity: Loss, paint: Callable[[str, str], str]) -> str:
+def refusals(inputs: ImportInput, problems: Iterable[str], paint: Paint) -> Iterator[str]:
+    """Yield a line for each thing that was not imported, and for each that is beside what was."""
+    for finding in inputs.findings:
+        yield finding_line(redacted(finding), paint)
+    for problem in (*inputs.problems, *problems):
+        yield f"{paint('error', 'red')}: {redact(problem)}"
+    for left in inputs.beside:
+        yield f"beside: {left}"
+
+
+def _label(what: str, severity: Loss, paint: Paint) -> str:
     label = f"{what}, {_WORDS[severity]}"
     return f"{paint(label, _COLOURS[severity])}{' ' * (_WIDTH - len(label))}"

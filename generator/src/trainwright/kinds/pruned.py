@@ -16,7 +16,7 @@ from typing import TypeAlias
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.manifest import Manifest
-from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.pointer import Pointer, entries
 from trainwright.kinds import OWNERS
 from trainwright.kinds.kind import Kind
 from trainwright.specs.upstream import numbers
@@ -92,12 +92,5 @@ def _at(value: Data, patterns: Patterns, at: Pointer) -> Iterator[tuple[Pointer,
         yield at, value
         return
     for key, below in patterns.items():
-        for name, part in _parts(value, key):
+        for name, part in entries(value, key):
             yield from _at(part, below, at / name)
-
-
-def _parts(value: Data, key: str) -> Iterator[tuple[str | int, Data]]:
-    if isinstance(value, Mapping):
-        yield from value.items() if key == "*" else [(key, value[key])] if key in value else ()
-    elif isinstance(value, list) and key == "*":
-        yield from enumerate(value)

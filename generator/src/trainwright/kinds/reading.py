@@ -78,7 +78,7 @@ class NotImported:
         return f"{self.place}: {self.field}{value}: {self.why}"
 
 
-def shown(name: str, value: Data) -> str:
+def shown(name: str, value: Data, most: int = 80) -> str:
     """Return a value in a few words, with everything that looks like a credential hidden."""
     if value is None:
         return ""
@@ -91,7 +91,7 @@ def shown(name: str, value: Data) -> str:
     if credentials.kind(text) or credentials.named(name, text):
         return credentials.HIDDEN
     text = credentials.redact(text).replace("\n", "\\n")
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from trainwright.datatypes.finding import Held
+from trainwright.datatypes.finding import ValueChange
 from trainwright.datatypes.layout import environment_path
 from trainwright.files.tree import Tree
 from trainwright.gitops.wiring import WIRINGS
@@ -17,7 +17,7 @@ from trainwright.runs.workspace import Workspace
 from trainwright.specs import fabrics, load
 from trainwright.specs.select import environments, select
 
-Cell: TypeAlias = str | tuple[Held, ...]  # the latter is what outdates a run
+Cell: TypeAlias = str | tuple[ValueChange, ...]  # the latter is what outdates a run
 Rows: TypeAlias = tuple[tuple[str, ...], Sequence[tuple[Cell, ...]]]
 Patterns: TypeAlias = tuple[str, ...]  # ENV or ENV/JOB; none selects all
 Files: TypeAlias = Callable[[], Tree]  # asked only by lists that need the repository
@@ -75,7 +75,7 @@ def _rules(_files: Files, _patterns: Patterns) -> Rows:
 
 
 def _formats(_files: Files, _patterns: Patterns) -> Rows:
-    return ("format", "summary"), [(f.name, f.summary) for f in FORMATS.values()]
+    return ("format", "summary"), list(FORMATS.items())
 
 
 def _wirings(_files: Files, _patterns: Patterns) -> Rows:

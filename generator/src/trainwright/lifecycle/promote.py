@@ -14,12 +14,11 @@ from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.same import differences
 from trainwright.documents import editing
 from trainwright.documents.editing import EditError
-from trainwright.documents.validation.violation import show
 from trainwright.documents.yamlio import Document
 from trainwright.files.tree import Edited, Tree
-from trainwright.findings import credentials
 from trainwright.lifecycle.subject import Step, Subject, load
 from trainwright.render.history import History
+from trainwright.reports.values import value_line
 from trainwright.specs.load import read_spec
 from trainwright.specs.merge import BASE, merge
 
@@ -195,13 +194,8 @@ def _differences(source: Subject, target: Subject) -> Iterator[str]:
     for path, source_value, target_value in sorted(differences(source.spec.data, target.spec.data)):
         about_values = not isinstance(source_value, dict) and not isinstance(target_value, dict)
         if about_values and source_value != target_value and path.parts[0] not in _OF_THE_FILE:
-            shown = (_shown(path, source_value), _shown(path, target_value))
+            shown = [
+                "none" if value is None else value_line(path, value)
+                for value in (source_value, target_value)
+            ]
             yield f"{path.dotted}: {shown[0]} in {here}, {shown[1]} in {there}"
-
-
-def _shown(pointer: Pointer, value: Data) -> str:
-    if value is None:
-        return "none"
-    text = show(value)
-    named = credentials.named(pointer.last, str(value))
-    return credentials.HIDDEN if named else credentials.redact(text)

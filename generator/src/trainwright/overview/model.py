@@ -52,7 +52,8 @@ class Overview:
 
     `left` are runs in clusters that git has no more. `unassigned` are reports of runs that no job
     here has had, or jobs of several environments. `unread` are namespaces whose runs were to
-    be read from their cluster, and could not be.
+    be read from their cluster, and could not be. `commit` is that of the repository, and `written`
+    when this was collected, for people.
     """
 
     environments: tuple[EnvironmentOverview, ...]
@@ -62,6 +63,8 @@ class Overview:
     unassigned: tuple[RunGoodput, ...] = ()
     left: tuple[RunStatus, ...] = ()
     unread: tuple[Unread, ...] = ()
+    commit: str = ""
+    written: str = ""
 
     @property
     def jobs(self) -> tuple[JobOverview, ...]:

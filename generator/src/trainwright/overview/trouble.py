@@ -9,8 +9,8 @@ from trainwright.kinds.state import Phase
 from trainwright.overview.limits import by_share
 from trainwright.overview.model import JobOverview, Overview
 from trainwright.plan import words
-from trainwright.plan.model import Cause
 from trainwright.reports.attention import Attention, Item
+from trainwright.reports.values import change_line
 from trainwright.runs.workspace import RunState
 from trainwright.specs.ledger import LedgerEntry
 
@@ -99,4 +99,4 @@ def _unread(overview: Overview) -> Iterator[Item]:
 def _outdated(overview: Overview) -> Iterator[Item]:
     for job in overview.jobs:
         if job.run.held:
-            yield Item(str(job.file), words.cause(Cause.of(job.run.held[0])))
+            yield Item(str(job.file), change_line(job.run.held[0]))

@@ -82,8 +82,7 @@ def _split(changes: Sequence[JobChange]) -> Iterator[list[JobChange]]:
 def _what(change: JobChange) -> object:
     """Return all that is said of a change, without the names in it, to compare it by."""
     causes = tuple(
-        (cause.pointer, repr(cause.before), repr(cause.after), cause.note)
-        for cause in change.causes
+        (cause.path, repr(cause.before), repr(cause.after), cause.note) for cause in change.causes
     )
     why = _unnamed(change.why, change)
     return (change.file.environment, change.action, why, causes, change.asked, change.unrendered)

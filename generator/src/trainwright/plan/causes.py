@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.datatypes.finding import Location
+from trainwright.datatypes.finding import Location, ValueChange
 from trainwright.datatypes.job import ORDERED
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.same import ORDER, differences, identical
 from trainwright.documents.yamlio import Document
-from trainwright.plan.model import Cause
 from trainwright.runs import meaning
 from trainwright.runs.record import Record
 from trainwright.specs import files
@@ -30,17 +29,17 @@ _FACTS = (
 _META = frozenset({"/apiVersion", "/kind", "/extends"})
 
 
-def of_specs(before: Layered, after: Layered) -> Iterator[Cause]:
+def of_specs(before: Layered, after: Layered) -> Iterator[ValueChange]:
     """Yield each value of the effective spec that differs, in the order of the new one."""
     reordered = []
     for path, was, now in differences(before.data, after.data, ORDERED):
         if path.last == ORDER:
             if meaning.is_reordered(was or (), now or ()):
                 place = _reordered(before, after, path.parts[0])
-                reordered.append(Cause(path.parent, was, now, place))
+                reordered.append(ValueChange(path.parent, was, now, place))
         elif not identical(was, now) and path not in _META:
-            yield Cause(path, was, now, _changed(before, after, path))
-    yield from sorted(reordered, key=lambda cause: cause.pointer)
+            yield ValueChange(path, was, now, _changed(before, after, path))
+    yield from sorted(reordered, key=lambda cause: cause.path)
 
 
 def _reordered(before: Layered, after: Layered, key: str) -> Location:
@@ -52,14 +51,14 @@ def _reordered(before: Layered, after: Layered, key: str) -> Location:
     return topmost.key_place(Pointer.of(key)) if topmost else after.origin(Pointer.of(key))
 
 
-def of_record(record: Record, now: Layered) -> Iterator[Cause]:
+def of_record(record: Record, now: Layered) -> Iterator[ValueChange]:
     """Yield each value that differs now from the one a run began with, whenever it changed."""
     for path, was, value in meaning.held(record, now.data):
         at = path.parent if path.last == ORDER else path
-        yield Cause(at, was, value, files.decided_by(now, at) or now.authored(at))
+        yield ValueChange(at, was, value, files.decided_by(now, at) or now.authored(at))
 
 
-def of_ledgers(before: Ledger, after: Ledger, job: str) -> Iterator[Cause]:
+def of_ledgers(before: Ledger, after: Ledger, job: str) -> Iterator[ValueChange]:
     """Yield each finished run of a job that only one of two ledgers lists."""
     for name in sorted({*before.runs} ^ {*after.runs}):
         entry = after.runs.get(name) or before.runs[name]
@@ -68,7 +67,7 @@ def of_ledgers(before: Ledger, after: Ledger, job: str) -> Iterator[Cause]:
                 ledger.runs[name].outcome if name in ledger.runs else None
                 for ledger in (before, after)
             )
-            yield Cause(Pointer.of("runs", name), was, now, entry.place)
+            yield ValueChange(Pointer.of("runs", name), was, now, entry.place)
 
 
 def _changed(before: Layered, after: Layered, pointer: Pointer) -> Location:
@@ -82,7 +81,7 @@ def _changed(before: Layered, after: Layered, pointer: Pointer) -> Location:
     return after.origin(pointer)
 
 
-def of_environments(before: Document, after: Document, pool: str) -> Iterator[Cause]:
+def of_environments(before: Document, after: Document, pool: str) -> Iterator[ValueChange]:
     """Each fact of environment.yaml that differs and matters to a job in this pool."""
     watched = (*_FACTS, Pointer.of("pools", pool)) if pool else _FACTS
     layer = Pointer.of("pools", pool, "defaults")  # in the effective spec, and causes there
@@ -90,4 +89,4 @@ def of_environments(before: Document, after: Document, pool: str) -> Iterator[Ca
         inside = any(path.within(fact) for fact in watched) and not path.within(layer)
         if inside and not identical(was, now):
             place = (after if path in after.places else before).place(path)
-            yield Cause(path, was, now, place)
+            yield ValueChange(path, was, now, place)

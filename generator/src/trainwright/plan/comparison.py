@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trainwright.datatypes.data import mapping
 from trainwright.datatypes.environment import Environment, Waiver
-from trainwright.datatypes.finding import Finding, Held, Location, Severity
+from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import (
@@ -20,7 +20,6 @@ from trainwright.datatypes.layout import (
     environment_path,
     is_wiring_of,
 )
-from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.same import digest_of_data
 from trainwright.files import git, lineage
 from trainwright.files.git import Differing
@@ -34,7 +33,6 @@ from trainwright.plan import actions, affected, causes, object_changes, policies
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.model import (
     Action,
-    Cause,
     CrdVerdict,
     Ending,
     EnvironmentPlan,
@@ -232,17 +230,18 @@ class Comparison(Owner):
     ) -> tuple[SettingChange, ...]:
         """Return the settings that differ of the selected environments."""
         return tuple(
-            SettingChange(name, self._setting(name, setting), setting.loosens)
+            self._setting(name, setting)
             for name, was, now in self._sides()
             for setting in of(was, now)
             if setting.before != setting.after
         )
 
-    def _setting(self, name: str, setting: Setting) -> Cause:
+    def _setting(self, name: str, setting: Setting) -> SettingChange:
         """Return a changed setting of an environment, with the line that sets it."""
         document = self.after.loaded(name).document
-        place = document.place(setting.pointer) if document else Location(environment_path(name))
-        return Cause(setting.pointer, setting.before, setting.after, place)
+        place = document.place(setting.path) if document else Location(environment_path(name))
+        change = ValueChange(setting.path, setting.before, setting.after, place)
+        return SettingChange(name, change, setting.loosens)
 
     def _sides(self) -> Iterator[tuple[str, Environment, Environment]]:
         """Yield the selected environments that are sound on both sides."""
@@ -400,7 +399,7 @@ class Comparison(Owner):
         """Return what happens to a job."""
         change = self._unless_lost(self._planned(file))
         change = self._waiting(self._shared_object(self._beginning(change)))
-        action, otherwise = change.action, tuple(self._otherwise(change))
+        action, otherwise = change.action, self._otherwise(change)
         return replace(
             change,
             why="; ".join((change.why, *self._reservations(change, otherwise))),
@@ -435,14 +434,14 @@ class Comparison(Owner):
             return replace(change, why=f"nothing of it is listed any more; {training.removed}")
         return self._again(change)
 
-    def _reservations(self, change: JobChange, otherwise: tuple[Cause, ...]) -> Iterator[str]:
+    def _reservations(self, change: JobChange, otherwise: tuple[ValueChange, ...]) -> Iterator[str]:
         """Yield in what a run that begins is not that of its sources."""
         file, after = change.file, change.after
         at_hand = self.after.at_hand(file) if self._is_behind(file) else None
         if at_hand and at_hand.object and after and after.object != at_hand.object:
             yield f"merged as it is rendered now, {at_hand.object} is applied instead"
         if otherwise:
-            fields = ", ".join(dict.fromkeys(cause.pointer.dotted for cause in otherwise))
+            fields = ", ".join(dict.fromkeys(cause.path.dotted for cause in otherwise))
             yield f"not with what its sources have now of {fields}"
 
     def _broken(
@@ -463,9 +462,9 @@ class Comparison(Owner):
         if not held:
             return change
         untaken = (
-            f"{edit.path.dotted} waits for the next run: {edit.why}"
+            f"{edit.path.dotted} waits for the next run: {edit.note}"
             for edit in self._held_back(change.file)
-            if edit.why
+            if edit.note
         )
         waiting = "; ".join(dict.fromkeys(untaken))
         if change.action is Action.UNCHANGED:
@@ -722,38 +721,38 @@ class Comparison(Owner):
         now = self._now(file)
         return now.decision if now else None
 
-    def _held_back(self, file: JobFile) -> tuple[Held, ...]:
+    def _held_back(self, file: JobFile) -> tuple[ValueChange, ...]:
         """Return the values in which the run of a job is not as its sources after the merge."""
         decision = self._decision(file)
         return decision.held if decision else ()
 
-    def _held(self, file: JobFile) -> tuple[Cause, ...]:
+    def _held(self, file: JobFile) -> tuple[ValueChange, ...]:
         """Return the values that outdate the run of a job after the merge, but did not before."""
         old = self.before.job(file).decision if self.before.has(file) else None
         held_before = {(held.path, repr(held.after)) for held in old.held} if old else set()
         return tuple(
-            Cause.of(held)
+            replace(held, note="")
             for held in self._held_back(file)
             if (held.path, repr(held.after)) not in held_before and held.path not in OF_WIRING
         )
 
-    def _otherwise(self, change: JobChange) -> Iterator[Cause]:
-        """Yield the values in which a run that begins differs from its sources after the merge."""
+    def _otherwise(self, change: JobChange) -> tuple[ValueChange, ...]:
+        """Return the values in which a run that begins differs from its sources after the merge."""
         begins = change.action in _BEGINS and self._is_rendered(change.file)
-        if begins and not any(self._from_another(change.file)):
-            yield from map(Cause.of, self._held_back(change.file))
+        alone = begins and not any(self._from_another(change.file))
+        return self._held_back(change.file) if alone else ()
 
-    def _causes(self, change: JobChange) -> Iterator[Cause]:
+    def _causes(self, change: JobChange) -> Iterator[ValueChange]:
         """Yield why a job changes: values of its specs, or else what is known of it."""
         file, action = change.file, change.action
         if action is Action.UNCHANGED:
             return
         if action is Action.ADOPTED:
-            yield Cause(Pointer(), None, None, Location(adopted.path(file)), "the adopted object")
+            yield ValueChange.noted("the adopted object", Location(adopted.path(file)))
             return
         if action is Action.BROKEN and self._is_ledger_lost(file):
             place = self.after.ledger(file.environment).findings[0].place
-            yield Cause(Pointer(), None, None, place, "the ledger has errors")
+            yield ValueChange.noted("the ledger has errors", place)
             return
         both = self.before.has(file) and self.after.has(file)
         was, now = (side.job(file) if both else None for side in (self.before, self.after))
@@ -761,29 +760,29 @@ class Comparison(Owner):
             note = "job spec with errors"
             if not both:
                 note = "new job spec" if self.after.has(file) else "job spec removed"
-            yield Cause(Pointer(), None, None, Location(file.path), note)
+            yield ValueChange.noted(note, Location(file.path))
             return
         reasons = [*self._edits(file, was, now), *self._of_ledgers(file)]
         if was.record is not None and (action in _BEGINS or not reasons):
             # What earlier edits of shared files have left for the next run, which this one is.
-            left = {cause.pointer for cause in (*reasons, *self._otherwise(change))}
+            left = {cause.path for cause in (*reasons, *self._otherwise(change))}
             waited = causes.of_record(was.record, now.loaded.spec)
-            reasons += [cause for cause in waited if cause.pointer not in left]
+            reasons += [cause for cause in waited if cause.path not in left]
         yield from reasons or (self._unspecified(file),)
 
-    def _of_ledgers(self, file: JobFile) -> Iterator[Cause]:
+    def _of_ledgers(self, file: JobFile) -> Iterator[ValueChange]:
         old, new = (side.ledger(file.environment) for side in (self.before, self.after))
         return causes.of_ledgers(old, new, file.name)
 
-    def _unspecified(self, file: JobFile) -> Cause:
+    def _unspecified(self, file: JobFile) -> ValueChange:
         """Return the cause of a job's change that no line of a spec accounts for."""
         record = records.path(file)
         if record in self.changed:
-            return Cause(Pointer(), None, None, Location(record), "the record of its run")
+            return ValueChange.noted("the record of its run", Location(record))
         note = "no value of the spec, only what is rendered for it"
-        return Cause(Pointer(), None, None, Location(file.path), note)
+        return ValueChange.noted(note, Location(file.path))
 
-    def _edits(self, file: JobFile, was: ResolvedJob, now: ResolvedJob) -> Iterator[Cause]:
+    def _edits(self, file: JobFile, was: ResolvedJob, now: ResolvedJob) -> Iterator[ValueChange]:
         """The values that differ between the specs of a job, and between its environments."""
         assert was.loaded.spec
         assert now.loaded.spec
@@ -921,7 +920,7 @@ class Comparison(Owner):
                 c for change in changes if change.action is Action.OUTDATED for c in change.causes
             )
             distinct = {
-                (c.pointer, repr(c.after)): c
+                (c.path, repr(c.after)): c
                 for c in held
                 if c.place.file == path or c.place.file not in readers
             }
@@ -1017,8 +1016,8 @@ def _shown(environment: EnvironmentPlan) -> EnvironmentPlan:
     return replace(environment, changes=changes)
 
 
-def _keys_shown(causes: Iterable[Cause]) -> tuple[Cause, ...]:
-    return tuple(replace(cause, pointer=without_credentials(cause.pointer)) for cause in causes)
+def _keys_shown(causes: Iterable[ValueChange]) -> tuple[ValueChange, ...]:
+    return tuple(replace(cause, path=without_credentials(cause.path)) for cause in causes)
 
 
 _KUSTOMIZATIONS = "kustomizations.yaml"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.durations import seconds
-from trainwright.datatypes.finding import Finding, Location
+from trainwright.datatypes.finding import Finding, Location, ValueChange
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.documents.validation import kubernetes_schemas
@@ -17,7 +17,7 @@ from trainwright.kinds import NAMED
 from trainwright.manifests import crd_edits, crds
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.crd_edits import Refusal
-from trainwright.plan.model import Action, Cause, CrdVerdict, JobChange
+from trainwright.plan.model import Action, CrdVerdict, JobChange
 from trainwright.plan.training import Training
 
 _DURATIONS = ("/maxDuration", "/gracePeriod")  # which are seconds in objects
@@ -104,8 +104,8 @@ def _values(data: Data) -> frozenset[str]:
     return frozenset().union(*map(_values, items))
 
 
-def _readings(cause: Cause) -> Iterator[str]:
+def _readings(cause: ValueChange) -> Iterator[str]:
     """Yield the texts that the new value of a spec may have in an object."""
     yield str(cause.after)
-    if cause.pointer in _DURATIONS and cause.after is not None:
+    if cause.path in _DURATIONS and cause.after is not None:
         yield str(seconds(cause.after))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.finding import ValueChange
 from trainwright.datatypes.listing import plural
 from trainwright.plan import headline, table, words
 from trainwright.plan.alike import Alike, alike
 from trainwright.plan.attention import attention
 from trainwright.plan.model import (
     Action,
-    Cause,
     JobChange,
     ObjectChange,
     Plan,
@@ -21,6 +21,7 @@ from trainwright.reports.attention import Attention, of_jobs, shown
 from trainwright.reports.page import AuthoredLines, document, finding_data, placed
 from trainwright.reports.report import by_weight
 from trainwright.reports.style import Style
+from trainwright.reports.values import change_line
 from trainwright.specs.demand import Demand
 
 _DIFF_LINES = 500  # of an additional object
@@ -39,7 +40,6 @@ def render(plan: Plan, style: Style) -> str:
     teams = {str(change.file): change.team for change in plan.changes}
     concerns = attention(plan)
     data = {
-        "link": style.link if style.link.startswith(("https://", "http://")) else "",
         "environments": sorted({change.file.environment for change in changes}),
         "teams": sorted({change.team for change in changes} - {""}),
         "chips": [*dict.fromkeys((*(it.kind for it in concerns if it.of_jobs), *actions))],
@@ -53,6 +53,7 @@ def render(plan: Plan, style: Style) -> str:
     return document(
         "plan",
         f"Plan: {headline.verdict(plan)}",
+        style,
         data,
         verdict=headline.verdict(plan),
         tone="danger" if plan.blocked else "",
@@ -61,14 +62,12 @@ def render(plan: Plan, style: Style) -> str:
         attention=shown(concerns, "action"),
         uses=_uses(plan),
         amounts=[*words.amounts(plan)],
-        unrendered=[
-            *words.foreign(plan),
-            *words.otherwise(plan),
+        notes=[
+            *words.outside(plan),
             *words.unrendered(plan),
             *words.wiring(plan),
         ],
         objects=[_object(change) for change in plan.objects],
-        command=style.command,
     )
 
 
@@ -182,9 +181,9 @@ def _files(change: JobChange) -> Iterator[Data]:
         yield {"name": path, "lines": hunks}
 
 
-def cause_data(cause: Cause, lines: AuthoredLines) -> Data:
+def cause_data(cause: ValueChange, lines: AuthoredLines) -> Data:
     """A changed value for the script of a page, with its authored line."""
-    return {"text": words.cause(cause), **placed(cause.place, lines)}
+    return {"text": change_line(cause), **placed(cause.place, lines)}
 
 
 def _shared(plan: Plan, file: SharedFileImpact, lines: AuthoredLines) -> Data:

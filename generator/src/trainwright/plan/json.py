@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Waiver
+from trainwright.datatypes.finding import ValueChange
 from trainwright.findings.credentials import redact
 from trainwright.plan import headline, words
 from trainwright.plan.model import (
-    Cause,
     Ending,
     EnvironmentPlan,
     JobChange,
@@ -21,6 +21,7 @@ from trainwright.plan.model import (
 from trainwright.plan.running import Running, running
 from trainwright.reports.json import finding_data, place_of
 from trainwright.reports.style import Style, document
+from trainwright.reports.values import value_line
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 
@@ -100,12 +101,12 @@ def _ending(ending: Ending | None) -> Data:
     }
 
 
-def _cause(cause: Cause) -> Data:
+def _cause(cause: ValueChange) -> Data:
     return {
-        "path": cause.pointer.dotted,
+        "path": cause.path.dotted,
         "note": cause.note,
-        "before": words.value(cause.pointer, cause.before),
-        "after": words.value(cause.pointer, cause.after),
+        "before": value_line(cause.path, cause.before),
+        "after": value_line(cause.path, cause.after),
         "place": place_of(cause.place),
     }
 

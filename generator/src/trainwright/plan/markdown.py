@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 
-from trainwright.datatypes.finding import Finding, Location
+from trainwright.datatypes.finding import Finding, Location, ValueChange
 from trainwright.datatypes.listing import first, listed, plural
 from trainwright.plan import headline, words
 from trainwright.plan import table as tables
 from trainwright.plan.alike import Alike, alike
-from trainwright.plan.model import Action, Cause, JobChange, ObjectChange, Plan
+from trainwright.plan.model import Action, JobChange, ObjectChange, Plan
 from trainwright.reports.comment import (
     ICONS,
     LIMIT,
@@ -36,6 +36,7 @@ from trainwright.reports.comment import (
 )
 from trainwright.reports.report import by_weight, fairly, help_uri
 from trainwright.reports.style import Style
+from trainwright.reports.values import change_line
 
 _ICONS = {
     "rejected": "⛔",
@@ -72,17 +73,13 @@ _MOST = {"command": (3, _TEXT), "privilege": (12, 80)}  # of one sort in a row: 
 _LINK = 500  # characters of a path that is linked
 
 
-def _notes(plan: Plan) -> Iterator[str]:
-    yield from words.unrendered(plan)
-    yield from words.policies(plan)
-    yield from words.wiring(plan)
-
-
 def render(plan: Plan, style: Style) -> str:
     groups = alike(plan.listed)
     head = f"<!-- {style.marker} -->\n### Trainwright: {cell(headline.verdict(plan))}\n"
-    head += _forged(plan) + _otherwise(plan)
-    head += "".join(f"\n⚠️ {prose(line)}\n" for line in _notes(plan))
+    head += _forged(plan)
+    lines = [f"- ⚠️ {prose(line, _TEXT)}\n" for line in words.outside(plan)]
+    head += _items(lines, _FORGED, rest="- ⚠️ {}\n")
+    head += "".join(f"\n⚠️ {prose(line)}\n" for line in words.notes(plan))
     head += "".join(f"\n{prose(line)}\n" for line in words.amounts(plan))
     foot = _foot(plan, style)
     head += _uses(plan)
@@ -214,7 +211,7 @@ def _kept(plan: Plan) -> str:
     fields: dict[str, list[str]] = {}
     for change in plan.changes:
         if change.action is Action.OUTDATED and change.file not in rows:
-            paths = dict.fromkeys(cause.pointer.dotted for cause in change.causes)
+            paths = dict.fromkeys(cause.path.dotted for cause in change.causes)
             fields.setdefault(", ".join(paths), []).append(cell(str(change.file)))
     if not (count := sum(map(len, fields.values()))):
         return ""
@@ -229,15 +226,6 @@ def _forged(plan: Plan) -> str:
     turns = by_turns(plan.underived, lambda finding: finding.place.file.rpartition("/")[0])
     lines = [f"- ⛔ {cell(words.forged(item), _TEXT)}\n" for item in turns]
     return _items(lines, _FORGED, rest="- ⛔ {}\n")
-
-
-def _otherwise(plan: Plan) -> str:
-    """Return a list of wiring that nothing writes, and of runs that begin with other values than
-    the reviewed sources, if it fits.
-    """
-    first = (*words.foreign(plan), *words.otherwise(plan))
-    lines = [f"- ⚠️ {prose(line, _TEXT)}\n" for line in first]
-    return _items(lines, _FORGED, rest="- ⚠️ {}\n")
 
 
 def _objects(plan: Plan, style: Style) -> str:
@@ -283,8 +271,8 @@ def _some(what: str, items: Sequence[str]) -> Iterator[str]:
     return first(items, most, lambda item: cell(f"{what} {item}", size), f"{what}s")
 
 
-def _causes(causes: Sequence[Cause], most: int, style: Style) -> Iterator[str]:
-    return first(causes, most, lambda cause: _link(cause.place, style, words.cause(cause)))
+def _causes(causes: Sequence[ValueChange], most: int, style: Style) -> Iterator[str]:
+    return first(causes, most, lambda cause: _link(cause.place, style, change_line(cause)))
 
 
 def _link(place: Location, style: Style, text: str, most: int = _NAME) -> str:

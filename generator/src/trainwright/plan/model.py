@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Literal
 
-from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Waiver
-from trainwright.datatypes.finding import Finding, Held, Location, Severity
+from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.pointer import Pointer
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
 
@@ -44,25 +42,6 @@ class Action(enum.StrEnum):
 
 
 _RISKS = {action: risk for risk, action in enumerate(Action)}
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """A changed value of a spec, or of the facts of its environment, and the line that changed it.
-
-    A value is None on the side where it is not set. Both are redacted where they are shown.
-    """
-
-    pointer: Pointer
-    before: Data
-    after: Data
-    place: Location
-    note: str = ""  # where no value differs: "new job spec"
-
-    @classmethod
-    def of(cls, held: Held) -> Cause:
-        """Return a value that is held back, as the cause of that."""
-        return cls(held.path, held.before, held.after, held.place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +94,10 @@ class JobChange:
     why: str
     before: PlannedRun | None
     after: PlannedRun | None
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[ValueChange, ...] = ()
     left: Demand = NOTHING  # of the old run, if it goes on although no spec asks for it
     unrendered: bool = False
-    otherwise: tuple[Cause, ...] = ()
+    otherwise: tuple[ValueChange, ...] = ()
     ending: Ending | None = None
     waivers: tuple[Waiver, ...] = ()  # of its spec, that waive a finding
 
@@ -221,7 +200,7 @@ class SharedFileImpact:
     jobs: tuple[JobFile, ...]
     new_runs: int
     held: int
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[ValueChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +210,7 @@ class SettingChange:
     """
 
     environment: str
-    cause: Cause
+    cause: ValueChange
     loosens: bool = False  # whether jobs may do more than before
 
 

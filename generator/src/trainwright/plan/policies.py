@@ -16,7 +16,7 @@ from trainwright.datatypes.pointer import Pointer
 class Setting(NamedTuple):
     """A setting of an environment before and after a merge, if it differs; None is unset."""
 
-    pointer: Pointer
+    path: Pointer
     before: Data
     after: Data
     loosens: bool = False  # whether jobs may do more than before

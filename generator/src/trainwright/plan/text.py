@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from trainwright.datatypes.finding import Finding, Severity
+from trainwright.datatypes.finding import Finding, Severity, ValueChange
 from trainwright.datatypes.listing import first, plural
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.visibility import visible
 from trainwright.plan import headline, words
 from trainwright.plan import table as tables
 from trainwright.plan.alike import Alike, alike
-from trainwright.plan.model import Cause, Plan
+from trainwright.plan.model import Plan
 from trainwright.reports.report import fairly
 from trainwright.reports.style import Style, finding_line
 from trainwright.reports.terminal import table
+from trainwright.reports.values import change_line
 
 _COLORS = {
     "rejected": "red",
@@ -36,12 +37,10 @@ def render(plan: Plan, style: Style) -> str:
 
 
 def _lines(plan: Plan, style: Style) -> Iterator[str]:
-    yield from (style.paint(visible(line), "red") for line in _first(plan))
+    for line in (*map(words.forged, plan.underived), *words.outside(plan)):
+        yield style.paint(visible(line), "red")
     yield visible(headline.verdict(plan))
-    for line in words.unrendered(plan):
-        yield style.paint(visible(line), "yellow")
-    for line in (*words.policies(plan), *words.wiring(plan)):
-        yield style.paint(visible(line), "yellow")
+    yield from (style.paint(visible(line), "yellow") for line in words.notes(plan))
     yield from map(visible, words.amounts(plan))
     if plan.behind:
         more = plural(plan.behind, "more commit")
@@ -62,13 +61,6 @@ def _lines(plan: Plan, style: Style) -> Iterator[str]:
             if kept := words.keeping(plan, shared):
                 yield visible(f"  {kept}")
             yield from _causes(shared.causes)
-
-
-def _first(plan: Plan) -> Iterator[str]:
-    """Yield a line for everything that will run and is not in the sources that reviewers read."""
-    yield from map(words.forged, plan.underived)
-    yield from words.foreign(plan)
-    yield from words.otherwise(plan)
 
 
 def _files(plan: Plan, style: Style) -> Iterator[str]:
@@ -93,8 +85,8 @@ def _findings(plan: Plan, style: Style) -> Iterator[str]:
     warnings = fairly(finding for finding in others if finding.severity is Severity.WARNING)
     if asked or warnings:
         yield ""
-    yield from (finding_line(finding, style) for finding in asked)
-    show = partial(finding_line, style=style)
+    yield from (finding_line(finding, style.paint) for finding in asked)
+    show = partial(finding_line, paint=style.paint)
     yield from first(warnings, _MOST_WARNINGS, show, "warnings: see `trainwright check`")
 
 
@@ -121,8 +113,8 @@ def _change(group: Alike, style: Style, currency: str) -> Iterator[str]:
     yield from (f"  {visible(line)}" for line in words.runs(change))
 
 
-def _causes(causes: Sequence[Cause]) -> Iterator[str]:
-    for line in first(causes, _MOST, lambda cause: f"{words.cause(cause)}  ({cause.place})"):
+def _causes(causes: Sequence[ValueChange]) -> Iterator[str]:
+    for line in first(causes, _MOST, lambda cause: f"{change_line(cause)}  ({cause.place})"):
         yield f"  {visible(line)}"
 
 

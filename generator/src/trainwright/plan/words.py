@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,12 +10,10 @@ from trainwright.datatypes.environment import Waiver
 from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.layout import WIRING
 from trainwright.datatypes.listing import listed, plural
-from trainwright.datatypes.pointer import Pointer
-from trainwright.findings.credentials import HIDDEN, named, redact
-from trainwright.findings.redaction import unified_diff
+from trainwright.findings.credentials import redact
+from trainwright.findings.redaction import text_diff
 from trainwright.plan.model import (
     Action,
-    Cause,
     JobChange,
     ObjectChange,
     Plan,
@@ -25,6 +22,7 @@ from trainwright.plan.model import (
     SharedFileImpact,
 )
 from trainwright.plan.running import running
+from trainwright.reports.values import change_line
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 
@@ -48,15 +46,8 @@ def changed_object(change: ObjectChange) -> str:
 
 def object_diff(change: ObjectChange) -> list[str]:
     """Return a unified diff of an additional object, credentials hidden."""
-    path = change.place.file
-    return list(
-        unified_diff(
-            change.before.splitlines(),
-            change.after.splitlines(),
-            old=f"a/{path}" if change.before else "/dev/null",
-            new=f"b/{path}" if change.after else "/dev/null",
-        )
-    )
+    path, sides = change.place.file, (change.before or None, change.after or None)
+    return list(text_diff(*sides, old=f"a/{path}", new=f"b/{path}"))
 
 
 def reach(shared: SharedFileImpact) -> str:
@@ -171,24 +162,6 @@ def amount(fit: CapacityCheck, low: float, high: float | None = None) -> str:
     return money(both, fit.unit) if fit.is_money else span(both)
 
 
-def cause(reason: Cause) -> str:
-    """ "image.tag: 1.0 → 1.1", with credentials hidden."""
-    if not reason.pointer:
-        return reason.note
-    before, after = (value(reason.pointer, side) for side in (reason.before, reason.after))
-    return f"{redact(reason.pointer.dotted)}: {before} → {after}"
-
-
-def value(pointer: Pointer, data: Data) -> str:
-    """Return a value of a spec on one line, shortened, and hidden if it looks like a credential."""
-    if data is None:
-        return "(unset)"
-    if named(pointer.last, str(data)):
-        return HIDDEN
-    text = redact(json.dumps(data, ensure_ascii=False))
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def same(others: str, commands: Sequence[str]) -> str:
     """Return that the same happens to other jobs, and the commands for those, or ""."""
     if not others:
@@ -258,7 +231,20 @@ def forged(finding: Finding) -> str:
     return f"not rendered from any source: {finding.message}  ({finding.place})"
 
 
-def foreign(plan: Plan) -> Iterator[str]:
+def outside(plan: Plan) -> Iterator[str]:
+    """Yield a line for everything that will run though the sources that reviewers read lack it."""
+    yield from _foreign(plan)
+    yield from _otherwise(plan)
+
+
+def notes(plan: Plan) -> Iterator[str]:
+    """Yield what else is to be known before the merge, or to be done after it."""
+    yield from unrendered(plan)
+    yield from _policies(plan)
+    yield from wiring(plan)
+
+
+def _foreign(plan: Plan) -> Iterator[str]:
     """Yield a line for each changed file of wiring/ that `gitops wire` does not write."""
     for path in plan.wiring.foreign:
         yield (
@@ -267,11 +253,11 @@ def foreign(plan: Plan) -> Iterator[str]:
         )
 
 
-def otherwise(plan: Plan) -> Iterator[str]:
+def _otherwise(plan: Plan) -> Iterator[str]:
     """Yield a line for each run that begins with values of an earlier commit, now in no source."""
     for change in plan.changes:
         if change.otherwise:
-            values = listed([cause(difference) for difference in change.otherwise], 3)
+            values = listed([change_line(difference) for difference in change.otherwise], 3)
             yield f"{change.file} begins with other values than its sources have: {values}"
 
 
@@ -285,7 +271,7 @@ def unrendered(plan: Plan) -> Iterator[str]:
         )
 
 
-def policies(plan: Plan) -> Iterator[str]:
+def _policies(plan: Plan) -> Iterator[str]:
     """Yield a line for each setting that limits jobs and was changed, those that loosen first."""
     for change in sorted(plan.policies, key=lambda change: not change.loosens):
         yield policy(change)
@@ -294,7 +280,7 @@ def policies(plan: Plan) -> Iterator[str]:
 def policy(change: SettingChange) -> str:
     effect = "allows more" if change.loosens else "allows less"
     place = change.cause.place
-    return f"{change.environment} {effect} than before: {cause(change.cause)} ({place})"
+    return f"{change.environment} {effect} than before: {change_line(change.cause)} ({place})"
 
 
 _COUNTED = {"capacity": "capacity", "pricePerGpuHour": "price", "currency": "currency"}
@@ -303,16 +289,17 @@ _COUNTED = {"capacity": "capacity", "pricePerGpuHour": "price", "currency": "cur
 def amounts(plan: Plan) -> Iterator[str]:
     """Yield a line for each capacity and price by which the sums are other ones than before."""
     for change in plan.amounts:
-        what, place = _COUNTED[change.cause.pointer.last], change.cause.place
-        yield f"{change.environment} counts with another {what}: {cause(change.cause)} ({place})"
+        what, where = _COUNTED[change.cause.path.last], f"({change.cause.place})"
+        line = change_line(change.cause)
+        yield f"{change.environment} counts with another {what}: {line} {where}"
 
 
 def wiring(plan: Plan) -> Iterator[str]:
     """Yield what is to be done with the objects of GitOps engines, and what these then do."""
     change = plan.wiring
     for setting in change.settings:
-        place = f"{cause(setting.cause)} in {setting.environment} ({setting.cause.place})"
-        yield f"{place}: {_SETTINGS[setting.cause.pointer.last, setting.cause.after]}"
+        place = f"{change_line(setting.cause)} in {setting.environment} ({setting.cause.place})"
+        yield f"{place}: {_SETTINGS[setting.cause.path.last, setting.cause.after]}"
     if change.stale:
         folders = sorted({path.split("/")[1] for path in change.stale if path.count("/") > 1})
         apply = listed([f"{WIRING}/{name}" for name in folders], 3) or WIRING
@@ -363,11 +350,6 @@ def diffs(change: JobChange) -> Iterator[tuple[str, list[str]]]:
     after = change.after.files if change.after else {}
     for name in sorted({*before, *after} - {"values.yaml"}):
         path = f"{change.file.rendered}/{name}"
-        lines = unified_diff(
-            before.get(name, "").splitlines(),
-            after.get(name, "").splitlines(),
-            old=f"a/{path}" if name in before else "/dev/null",
-            new=f"b/{path}" if name in after else "/dev/null",
-        )
-        if diff_lines := list(lines):
-            yield path, diff_lines
+        sides = before.get(name), after.get(name)
+        if lines := list(text_diff(*sides, old=f"a/{path}", new=f"b/{path}")):
+            yield path, lines

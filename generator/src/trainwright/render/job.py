@@ -446,8 +446,8 @@ def _attributed(work: _Work, held: Collection[str] = ()) -> Record:
 def _held(work: _Work, decision: Decision) -> Iterator[Finding]:
     """Yield the edits of operation that the live objects do not take."""
     for held in decision.held:
-        if held.why:
-            message = f"{held.path.dotted} waits for the next run of {work.file}: {held.why}"
+        if held.note:
+            message = f"{held.path.dotted} waits for the next run of {work.file}: {held.note}"
             yield dx.HELD.at(held.place, message, path=held.path, subject=str(work.file))
 
 

@@ -1,36 +1,25 @@
-"""The formats of a report, in the order they are listed. Each is a module and a line here."""
+"""Reports of findings, and the formats in which they are written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from importlib import import_module
 
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings.credentials import redact
-from trainwright.reports.report import Format, Report
+from trainwright.reports.report import Report
+from trainwright.reports.style import Style, written
 
-_NAMES = ("text", "json", "sarif", "github", "junit", "markdown")  # each one's module as well
-
-
-class _Formats(Mapping[str, Format]):
-    """The formats by name, each imported on first use, since a report needs just one."""
-
-    def __getitem__(self, name: str) -> Format:
-        if name not in _NAMES:
-            raise KeyError(name)
-        format_: Format = import_module(f"{__name__}.{name}").FORMAT
-        return format_
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_NAMES)
-
-    def __len__(self) -> int:
-        return len(_NAMES)
-
-
-FORMATS: Mapping[str, Format] = _Formats()
+# What each is for, in the order in which they are listed. Each has a module.
+FORMATS = {
+    "text": "for people: the authored line, what it causes, what to do",
+    "json": "for programs: a versioned envelope with every field",
+    "sarif": "for code scanning: SARIF 2.1.0 at the authored positions",
+    "github": "for GitHub Actions: annotations, within the limits of a step",
+    "junit": "for test dashboards: JUnit XML, a case a job",
+    "markdown": "for pull requests: a verdict, a table, folded details",
+}
 
 
 def redacted(finding: Finding) -> Finding:
@@ -99,9 +88,7 @@ def write(
         findings=tuple(map(redacted, findings)),
         sources=_shown(findings, sources),
         checked=checked,
-        command=command,
-        color=color,
         columns=dict(_moved(findings, sources)),
         noun=noun,
     )
-    return FORMATS[output].render(report)
+    return written("reports", output, report, Style(command=command, color=color))

@@ -6,7 +6,8 @@ from collections import Counter
 
 from trainwright.datatypes.finding import Finding, Severity
 from trainwright.findings.visibility import visible
-from trainwright.reports.report import Format, Report, fairly
+from trainwright.reports.report import Report, fairly
+from trainwright.reports.style import Style
 
 # How many annotations of one level a step may have; GitHub silently drops the rest.
 # https://github.com/actions/toolkit/blob/main/docs/problem-matchers.md#limitations
@@ -14,7 +15,7 @@ _MOST = 10
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
-def render(report: Report) -> str:
+def render(report: Report, style: Style) -> str:
     lines: list[str] = []
     shown: Counter[Severity] = Counter()
     few = all(report.count(severity) <= _MOST for severity in Severity)
@@ -25,7 +26,7 @@ def render(report: Report) -> str:
     left = sum(max(0, number - _MOST) for number in shown.values())
     lines.append(_data(report.verdict))
     if left:
-        lines.append(f"{left} more findings are not annotated; run `{_data(report.command)}`.")
+        lines.append(f"{left} more findings are not annotated; run `{_data(style.command)}`.")
     return "\n".join(lines) + "\n"
 
 
@@ -49,6 +50,3 @@ def _data(text: str) -> str:
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-FORMAT = Format("github", "for GitHub Actions: annotations, within the limits of a step", render)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding, Location, Severity
-from trainwright.reports.report import Format, Report, help_uri, rule
-from trainwright.reports.style import document
+from trainwright.reports.report import Report, help_uri, rule
+from trainwright.reports.style import Style, document
 
 
-def render(report: Report) -> str:
+def render(report: Report, style: Style) -> str:
     return document(
         "Report",
         {
             "reporter": "trainwright check",
-            "command": report.command,
+            "command": style.command,
             "checked": list(report.checked),
             "summary": {f"{severity.value}s": report.count(severity) for severity in _COUNTED},
             "results": [finding_data(finding) for finding in report.findings],
@@ -55,6 +55,3 @@ def finding_data(finding: Finding) -> Data:
             for r in finding.related
         ]
     return result
-
-
-FORMAT = Format("json", "for programs: a versioned envelope with every field", render)

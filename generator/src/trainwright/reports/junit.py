@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from trainwright.datatypes.finding import Finding, Severity
 from trainwright.findings.visibility import visible
-from trainwright.reports.report import Format, Report
+from trainwright.reports.report import Report
+from trainwright.reports.style import Style
 
 if TYPE_CHECKING:
     from xml.etree import ElementTree
 
 
-def render(report: Report) -> str:
+def render(report: Report, _style: Style) -> str:
     from xml.etree import ElementTree  # 15 ms, and only this format needs it
 
     by_subject: dict[str, list[Finding]] = {subject: [] for subject in report.checked}
@@ -75,6 +76,3 @@ def _case(suite: ElementTree.Element, subject: str, findings: list[Finding]) -> 
 def _clean(text: str) -> str:
     """Return text with visible control characters: XML 1.0 has none, not even escaped ones."""
     return visible(text)
-
-
-FORMAT = Format("junit", "for test dashboards: JUnit XML, a case a job", render)

@@ -14,14 +14,15 @@ from trainwright.reports.comment import (
     left_out,
     prose,
 )
-from trainwright.reports.report import Format, Report, fairly, help_uri
+from trainwright.reports.report import Report, fairly, help_uri
+from trainwright.reports.style import Style
 
 _ROOM = 400  # kept free for saying what was left out
 
 
-def render(report: Report) -> str:
+def render(report: Report, style: Style) -> str:
     head = f"### Trainwright: {cell(report.verdict)}\n"
-    foot = f"\n_Reproduce with_ `{code(report.command)}`\n"
+    foot = f"\n_Reproduce with_ `{code(style.command)}`\n"
     room = LIMIT - len(head) - len(foot) - _ROOM
     rows = [_row(finding) for finding in report.by_weight]
     if sum(map(len, rows)) > room:
@@ -53,6 +54,3 @@ def _details(report: Report, finding: Finding) -> str:
     source = f"<pre>{html(line.strip()[:200])}</pre>\n\n" if line else ""
     summary = f"{finding.rule} {html(finding.subject or finding.place.file)}"
     return details(summary, f"{source}{items}")
-
-
-FORMAT = Format("markdown", "for pull requests: a verdict, a table, folded details", render)

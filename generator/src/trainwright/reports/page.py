@@ -23,6 +23,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.findings.redaction import redact_lines
 from trainwright.findings.visibility import visible
 from trainwright.reports.report import help_uri, rule
+from trainwright.reports.style import Style
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -30,19 +31,21 @@ if TYPE_CHECKING:
 _ASSETS = files("trainwright.reports") / "assets"
 
 
-def document(name: str, title: str, data: Data, **shown: Data) -> str:
+def document(name: str, title: str, style: Style, data: Mapping[str, Data], **shown: Data) -> str:
     """The page of a template.
 
     The template itself writes the values in `shown`; its script builds the rest from `data`.
     """
-    style = _asset("page.css")
+    link = style.link if style.link.startswith(("https://", "http://")) else ""
+    css = _asset("page.css")
     script = f'"use strict";\n{_asset("page.js")}\n{_asset(f"{name}.js")}'
     values: Mapping[str, Data] = {
         "title": title,
-        "policy": _policy(script, style),
-        "style": style,
+        "policy": _policy(script, css),
+        "style": css,
         "script": script,
-        "data": _packed(_safe(data)),
+        "data": _packed(_safe({"link": link, **data})),
+        "command": visible(style.command),
         **_safe(shown),
     }
     return _templates().get_template(f"{name}.html").render(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING
@@ -36,8 +36,6 @@ class Report:
     findings: tuple[Finding, ...]
     sources: Mapping[str, tuple[str, ...]]
     checked: tuple[str, ...]  # "env/job"
-    command: str  # that gives this report again
-    color: bool = False
     columns: Mapping[Location, int] = field(default_factory=dict)  # where hiding text moved them
     noun: str = "job"  # what was looked at
 
@@ -60,15 +58,6 @@ class Report:
         counts = [(self.count(severity), severity.value) for severity in WEIGHT]
         parts = [plural(number, word) for number, word in counts if number]
         return f"{', '.join(parts) or 'no findings'} in {jobs}"
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """One way to write a report."""
-
-    name: str
-    summary: str
-    render: Callable[[Report], str]
 
 
 def by_weight(findings: Iterable[Finding]) -> tuple[Finding, ...]:

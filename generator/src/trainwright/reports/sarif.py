@@ -12,12 +12,13 @@ from trainwright import __version__
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.same import digest
-from trainwright.reports.report import HOME, Format, Report, dump, help_uri, rule
+from trainwright.reports.report import HOME, Report, dump, help_uri, rule
+from trainwright.reports.style import Style
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 
 
-def render(report: Report) -> str:
+def render(report: Report, _style: Style) -> str:
     fired = {finding.rule: finding for finding in report.findings}
     rules = sorted(fired)
     ordinals: Counter[str] = Counter()
@@ -99,6 +100,3 @@ def _hash(report: Report, finding: Finding, ordinals: Counter[str]) -> str:
     key = digest(text.encode(errors="replace"))[:16]
     ordinals[key] += 1
     return f"{key}:{ordinals[key]}"
-
-
-FORMAT = Format("sarif", "for code scanning: SARIF 2.1.0 at the authored positions", render)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from typing import TypeAlias
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding
@@ -11,12 +12,14 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.findings.visibility import visible
 from trainwright.reports.report import COLORS, dump
 
+Paint: TypeAlias = Callable[[str, str], str]  # colours a text
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """What a format needs besides the plan that it writes.
+    """What a format needs besides the plan, or another result, that it writes.
 
-    `command` prints the same plan again; `against` is the branch as the user named it. `link` is an
+    `command` prints the same again; `against` is the branch as the user named it. `link` is an
     address to which a path and `#L<line>` are appended (empty: no links); `marker` tells the
     comment of this plan from those of others. `paint` colours words, `differing` a line of a diff.
     With `files`, the text format shows the diffs of rendered files, as other formats always do.
@@ -26,7 +29,7 @@ class Style:
     against: str = ""
     link: str = ""
     marker: str = "trainwright-plan"
-    paint: Callable[[str, str], str] = lambda text, _color: text
+    paint: Paint = lambda text, _color: text
     differing: Callable[[str], str] = str
     color: bool = False
     files: bool = False
@@ -54,8 +57,8 @@ def _versioned(kind: str) -> dict[str, Data]:
     return {"apiVersion": "trainwright.io/v1alpha1", "kind": kind}
 
 
-def finding_line(finding: Finding, style: Style, before: str = "", severity: str = "") -> str:
+def finding_line(finding: Finding, paint: Paint, before: str = "", severity: str = "") -> str:
     """A finding on one line of a terminal: `error[TW010]: message  (file:line:column)`."""
     word = f"{before}{severity or finding.severity.value}[{finding.rule}]"
-    label = style.paint(word, COLORS[finding.severity])
+    label = paint(word, COLORS[finding.severity])
     return f"{label}: {visible(f'{finding.message}  ({finding.place})')}"

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 
 from trainwright.datatypes.data import Data
-from trainwright.datatypes.finding import Held
+from trainwright.datatypes.finding import ValueChange
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.validation.violation import show
-from trainwright.findings import redaction
-from trainwright.findings.credentials import HIDDEN, named, redact
+from trainwright.findings.credentials import redact
 from trainwright.findings.visibility import visible
-from trainwright.reports.json import place_of
 from trainwright.reports.report import cells
+from trainwright.reports.values import change_data, hidden
 from trainwright.specs.explain import Explanation, Setting
 
 
@@ -41,60 +40,31 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(padded).rstrip()
 
 
-def cell(value: str | Sequence[Held]) -> str:
+def cell(value: str | Sequence[ValueChange]) -> str:
     """Return a cell of a table: the text itself, or a summary of the values that outdate a run."""
     return value if isinstance(value, str) else outdated(value)
 
 
-def item(value: str | Sequence[Held]) -> Data:
+def item(value: str | Sequence[ValueChange]) -> Data:
     """A value in a list, as data."""
-    return value if isinstance(value, str) else outdated_items(value)
+    return value if isinstance(value, str) else [change_data(held) for held in value]
 
 
-def outdated(held: Sequence[Held]) -> str:
+def outdated(held: Sequence[ValueChange]) -> str:
     """The first value that outdates a run, at its line, and how many more there are."""
     return listed([f"{value.path.dotted} ({value.place})" for value in held], 1)
 
 
-def outdated_lines(held: Sequence[Held]) -> Iterator[str]:
-    """Yield a line for each value that outdates a run: the old value, the new one, its place."""
-    for entry in held:
-        before, after = (_shown(entry.path, value) for value in (entry.before, entry.after))
-        yield visible(f"{entry.path.dotted}: {before} → {after} ({entry.place})")
-
-
-def _shown(path: Pointer, value: Data) -> str:
-    hidden = _hidden(path, value)
-    if hidden in (None, HIDDEN):
-        return HIDDEN if hidden else "(unset)"
-    return _value(hidden)
-
-
-def outdated_items(held: Sequence[Held]) -> list[Data]:
-    """The values that outdate a run, as data; null is a value that is not there."""
-    return [
-        {
-            "path": entry.path.dotted,
-            "before": _hidden(entry.path, entry.before),
-            "after": _hidden(entry.path, entry.after),
-            "place": place_of(entry.place),
-        }
-        for entry in held
-    ]
-
-
 def explanation(explanations: Sequence[Explanation]) -> str:
     """Return the effective spec, one value per line, with where it was set and what it overrode."""
-    lines = [
-        (f"{e.pointer.dotted}: {_value(_hidden(e.pointer, e.value))}", e) for e in explanations
-    ]
+    lines = [(f"{e.pointer.dotted}: {_value(hidden(e.pointer, e.value))}", e) for e in explanations]
     width = min(max((len(line) for line, _ in lines), default=0), 60)
     text = []
     for line, e in lines:
         text.append(f"{line:<{width}}  # {_where(e.decided)}")
         for setting in e.overridden:
-            hidden = _hidden(e.pointer, setting.value)
-            was = "removed" if setting.value is None else _value(hidden)
+            value = hidden(e.pointer, setting.value)
+            was = "removed" if setting.value is None else _value(value)
             text.append(f"{'':<{width}}  #   overrides {was} ({_where(setting)})")
     return "".join(f"{visible(redact(line))}\n" for line in text)
 
@@ -117,7 +87,7 @@ def explanation_items(explanations: Sequence[Explanation]) -> list[Data]:
     return [
         {
             "path": e.pointer.dotted,
-            "value": _hidden(e.pointer, e.value),
+            "value": hidden(e.pointer, e.value),
             "decided": _setting(e.pointer, e.decided),
             "overridden": [_setting(e.pointer, setting) for setting in e.overridden],
         }
@@ -129,15 +99,5 @@ def _setting(pointer: Pointer, setting: Setting) -> Data:
     return {
         "layer": setting.layer,
         "place": setting.place,
-        "value": _hidden(pointer, setting.value),
+        "value": hidden(pointer, setting.value),
     }
-
-
-def _hidden(pointer: Pointer, value: Data) -> Data:
-    if isinstance(value, dict):
-        return {key: _hidden(pointer / key, item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_hidden(pointer, item) for item in redaction.redact_words(value)]
-    if value is not None and named(pointer.last, str(value)):
-        return HIDDEN
-    return redact(value) if isinstance(value, str) else value

@@ -13,19 +13,20 @@ import click
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.listing import listed
 from trainwright.findings.visibility import visible
-from trainwright.reports.report import COLORS, Format, Report, cells
+from trainwright.reports.report import COLORS, Report, cells
+from trainwright.reports.style import Style
 
 _WIDEST = 120  # characters of a source line that are shown
 _MARGIN = 40  # of which so many before the column, when the line is longer
 
 
-def render(report: Report) -> str:
+def render(report: Report, style: Style) -> str:
     blocks, effects = [], {""}
     for first, others in _folded(report.findings):
         shown = replace(first, effect="") if first.effect in effects else first
-        blocks.append("\n".join(_finding(report, shown, others)))
+        blocks.append("\n".join(_finding(report, style, shown, others)))
         effects.add(first.effect)
-    blocks.append(_style(report, visible(report.verdict), bold=True))
+    blocks.append(_styled(style, visible(report.verdict), bold=True))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -40,44 +41,44 @@ def _folded(findings: tuple[Finding, ...]) -> Iterator[tuple[Finding, list[str]]
         yield group[0], list(subjects)
 
 
-def _finding(report: Report, finding: Finding, others: list[str]) -> Iterator[str]:
+def _finding(report: Report, style: Style, finding: Finding, others: list[str]) -> Iterator[str]:
     color = COLORS[finding.severity]
-    title = _style(report, f"{finding.severity.value}[{finding.rule}]", fg=color, bold=True)
+    title = _styled(style, f"{finding.severity.value}[{finding.rule}]", fg=color, bold=True)
     yield f"{title}: {visible(finding.message)}"
     width = len(str(finding.place.line))
     pad = " " * width
-    yield f"{pad}{_style(report, '-->', fg='blue')} {_where(finding.place)}"
-    yield from _gutter(report, finding, pad, color)
+    yield f"{pad}{_styled(style, '-->', fg='blue')} {_where(finding.place)}"
+    yield from _gutter(report, style, finding, pad, color)
     for related in finding.related:
         place = f"{_where(related.place)} " if related.place else ""
-        yield _label(report, pad, related.label, f"{place}{related.text}")
+        yield _label(style, pad, related.label, f"{place}{related.text}")
     if finding.manifest:
         pointer = f" {finding.pointer}" if finding.pointer else ""
-        yield _label(report, pad, "in", f"{finding.manifest}{pointer}")
+        yield _label(style, pad, "in", f"{finding.manifest}{pointer}")
     if finding.effect:
-        yield _label(report, pad, "effect", finding.effect)
+        yield _label(style, pad, "effect", finding.effect)
     if finding.remedy:
-        yield _label(report, pad, "help", finding.remedy)
+        yield _label(style, pad, "help", finding.remedy)
     if others:
-        yield _label(report, pad, "also in", listed(others, 5))
+        yield _label(style, pad, "also in", listed(others, 5))
 
 
 def _where(place: Location) -> str:
     return visible(str(place))
 
 
-def _label(report: Report, pad: str, label: str, text: str) -> str:
-    return f"{pad} {_style(report, f'= {label}:', bold=True)} {visible(text)}"
+def _label(style: Style, pad: str, label: str, text: str) -> str:
+    return f"{pad} {_styled(style, f'= {label}:', bold=True)} {visible(text)}"
 
 
-def _gutter(report: Report, finding: Finding, pad: str, color: str) -> Iterator[str]:
+def _gutter(report: Report, style: Style, finding: Finding, pad: str, color: str) -> Iterator[str]:
     line = report.line(finding.place)
     if line is None:
         return
     shown, column = _cropped(line, report.columns.get(finding.place, finding.place.column))
-    bar = _style(report, "|", fg="blue")
-    number = _style(report, str(finding.place.line), fg="blue")
-    caret = _style(report, f"^ {visible(finding.note)}".rstrip(), fg=color)
+    bar = _styled(style, "|", fg="blue")
+    number = _styled(style, str(finding.place.line), fg="blue")
+    caret = _styled(style, f"^ {visible(finding.note)}".rstrip(), fg=color)
     yield f"{pad} {bar}"
     yield f"{number} {bar} {shown}"
     yield f"{pad} {bar} {' ' * column}{caret}"
@@ -95,8 +96,5 @@ def _plain(text: str) -> str:
     return visible(text.replace("\t", "    "))
 
 
-def _style(report: Report, text: str, *, fg: str | None = None, bold: bool = False) -> str:
-    return click.style(text, fg=fg, bold=bold) if report.color else text
-
-
-FORMAT = Format("text", "for people: the authored line, what it causes, what to do", render)
+def _styled(style: Style, text: str, *, fg: str | None = None, bold: bool = False) -> str:
+    return click.style(text, fg=fg, bold=bold) if style.color else text

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from trainwright.datatypes.data import Data, mapping, text
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.manifest import Manifest
-from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.pointer import Pointer, matching
 from trainwright.objects.pods.probes import DEFAULTS as PROBE
 
 
@@ -16,14 +16,14 @@ from trainwright.objects.pods.probes import DEFAULTS as PROBE
 class Default:
     """The value of a field that is left out, by the object that lacks it; `path` may have *."""
 
-    path: tuple[str, ...]
+    path: Pointer
     value: Callable[[Data], Data]
 
 
 def defaults(by_path: Mapping[str, Data | Callable[[Data], Data]]) -> tuple[Default, ...]:
     """Defaults by pointer, with * for any key or index."""
     return tuple(
-        Default(Pointer(path).parts, value if callable(value) else _constant(value))
+        Default(Pointer(path), value if callable(value) else _constant(value))
         for path, value in by_path.items()
     )
 
@@ -36,22 +36,10 @@ def filled(manifest: Manifest, known_defaults: tuple[Default, ...]) -> Manifest:
     """Return the object as the API server stores it, with all known defaults filled in."""
     body = copy.deepcopy(dict(manifest.body))
     for default in known_defaults:
-        for holder in _holders(body, default.path[:-1]):
-            if holder.get(default.path[-1]) is None:
-                holder[default.path[-1]] = default.value(holder)
+        for _, holder in matching(body, default.path.parent):
+            if isinstance(holder, dict) and holder.get(default.path.last) is None:
+                holder[default.path.last] = default.value(holder)
     return Manifest(body=body, path=manifest.path)
-
-
-def _holders(value: Data, path: tuple[str, ...]) -> Iterator[dict[str, Data]]:
-    if not path:
-        if isinstance(value, dict):
-            yield value
-    elif path[0] == "*":
-        items = value.values() if isinstance(value, dict) else value
-        for item in items if isinstance(value, (dict, list)) else ():
-            yield from _holders(item, path[1:])
-    elif isinstance(value, dict):
-        yield from _holders(value.get(path[0]), path[1:])
 
 
 def _pull_policy(container: Data) -> Data:

@@ -10,9 +10,9 @@ from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.manifest import Manifest
+from trainwright.datatypes.pointer import Pointer
 from trainwright.rule_model.rule_file import Documented
 
-Path = tuple[str, ...]
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
@@ -50,10 +50,10 @@ class Edit:
         return self.after.spec if self.after else {}
 
     @cached_property
-    def paths(self) -> tuple[Path, ...]:
+    def paths(self) -> tuple[Pointer, ...]:
         """Where the two differ, as deep as both have mappings or lists of the same length."""
         after = self.after.body if self.after else {}
-        differing = _differences(self.before.body, after, ())
+        differing = _differences(self.before.body, after, Pointer())
         return tuple(path for path in differing if path and not _server_side(path))
 
     @cached_property
@@ -81,21 +81,23 @@ def _suspended(spec: Mapping[str, Data]) -> bool:
     return spec.get("suspend") is True or mapping(spec.get("runPolicy")).get("suspend") is True
 
 
-def _server_side(path: Path) -> bool:
+def _server_side(path: Pointer) -> bool:
     """Whether only the API server writes the field at a path."""
-    return path[0] == "status" or (
-        path[0] == "metadata" and len(path) > 1 and path[1] not in ("labels", "annotations")
-    )
+    written = path == "/metadata" or any(map(path.within, _WRITTEN))
+    return path.within("/status") or (path.within("/metadata") and not written)
 
 
-def _differences(old: Data, new: Data, at: Path) -> Iterator[Path]:
+_WRITTEN = ("/metadata/labels", "/metadata/annotations")
+
+
+def _differences(old: Data, new: Data, at: Pointer) -> Iterator[Pointer]:
     if _grew(old, new) or _grew(new, old) or (_is_map(old) and _is_map(new)):
         was, now = mapping(old), mapping(new)
         for key in (*was, *(key for key in now if key not in was)):
-            yield from _differences(was.get(key), now.get(key), (*at, str(key)))
+            yield from _differences(was.get(key), now.get(key), at / str(key))
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, pair in enumerate(zip(old, new, strict=True)):
-            yield from _differences(*pair, (*at, str(index)))
+            yield from _differences(*pair, at / index)
     elif old != new:
         yield at
 

@@ -6,11 +6,11 @@ import enum
 from collections.abc import Callable
 from functools import partialmethod
 
-from trainwright.datatypes.data import Data, dig
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
-from trainwright.datatypes.pointer import Pointer
-from trainwright.rule_model.edit import Edit, EditRule, Path, Verdict
+from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.rule_model.edit import Edit, EditRule, Verdict
 
 IMMUTABLE = "TW504"
 IN_PLACE = "TW514"
@@ -31,25 +31,16 @@ class Difference:
     """One difference between both versions of an object, and the row's field that contains it."""
 
     edit: Edit
-    path: Path
-    field: Path
+    path: Pointer
+    field: Pointer
 
     @property
     def old(self) -> Data:
-        return _at(self.edit.before.body, self.field)
+        return lookup(self.edit.before.body, self.field)
 
     @property
     def new(self) -> Data:
-        return _at(self.edit.after.body, self.field) if self.edit.after else None
-
-
-def _at(body: Data, path: Path) -> Data:
-    for key in path:
-        if isinstance(body, list):
-            body = body[int(key)] if key.isdigit() and int(key) < len(body) else None
-        else:
-            body = dig(body, key)
-    return body
+        return lookup(self.edit.after.body, self.field) if self.edit.after else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +67,12 @@ RUNNING = Condition(
 class EditRow:
     """A field of a kind, and the outcome of an edit of it under some conditions.
 
-    `path` is a sequence of keys (* is any key or index) and covers everything below it. Of several
-    rows for a difference, the first whose conditions all hold applies. `rule` is what reports it.
+    `path` is a pattern (* is any key or index) and covers everything below it. Of several rows for
+    a difference, the first whose conditions all hold applies. `rule` is what reports it.
     """
 
     kinds: tuple[GroupKind, ...] = ()  # empty: any
-    path: Path
+    path: Pointer
     when: tuple[Condition, ...] = ()
     outcome: Verdict
     rule: str
@@ -89,15 +80,14 @@ class EditRow:
     basis: Basis
     source: str
 
-    def covers(self, edit: Edit, path: Path) -> bool:
+    def covers(self, edit: Edit, path: Pointer) -> bool:
         """Whether the row applies to the difference at a path."""
         if self.kinds and edit.before.group_kind not in self.kinds:
             return False
-        if len(path) < len(self.path):
+        if not path.matches(f"{self.path}/**"):
             return False
-        if not all(want in ("*", key) for want, key in zip(self.path, path, strict=False)):
-            return False
-        difference = Difference(edit, path, path[: len(self.path)])
+        field = Pointer.of(*path.parts[: len(self.path.parts)])
+        difference = Difference(edit, path, field)
         return all(condition.holds(difference) for condition in self.when)
 
 
@@ -127,7 +117,7 @@ class EditSource:
         return tuple(
             EditRow(
                 kinds=self.kinds,
-                path=Pointer(path).parts,
+                path=Pointer(path),
                 when=when,
                 outcome=verdict,
                 rule=rule,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from trainwright.datatypes.data import Data
-from trainwright.datatypes.finding import Held, Location
+from trainwright.datatypes.finding import Location, ValueChange
 from trainwright.datatypes.job import ORDERED, Job
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.same import ORDER, differences
@@ -170,7 +170,9 @@ def settled(
     return replace(decision, step=step, held=_behind(sources, decision.record, untaken))
 
 
-def _behind(sources: Sources, record: Record, untaken: Mapping[str, str]) -> tuple[Held, ...]:
+def _behind(
+    sources: Sources, record: Record, untaken: Mapping[str, str]
+) -> tuple[ValueChange, ...]:
     """Return the changes that a run does not have, leaving out edits of operational fields in the
     job's own file that it takes.
     """
@@ -178,13 +180,13 @@ def _behind(sources: Sources, record: Record, untaken: Mapping[str, str]) -> tup
     names = {path: operation(path) for path in edited}
     held = ((names.get(item.path, ""), item) for item in _held(sources, record))
     return tuple(
-        replace(item, why=untaken[name]) if name else item
+        replace(item, note=untaken[name]) if name else item
         for name, item in held
         if not name or name in untaken
     )
 
 
-def _held(sources: Sources, record: Record) -> Iterator[Held]:
+def _held(sources: Sources, record: Record) -> Iterator[ValueChange]:
     spec = sources.spec
     differing = tuple(meaning.held(record, spec.data))
     same = bool(differing) and _same(sources, record)(record.spec, spec.data)
@@ -194,9 +196,11 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
             continue
         if path.last == ORDER:
             at = path.parent
-            yield Held(at, before, after, _ordered(sources, record, at))
+            yield ValueChange(at, before, after, _ordered(sources, record, at))
         else:
-            yield Held(path, before, after, files.decided_by(spec, path) or spec.authored(path))
+            yield ValueChange(
+                path, before, after, files.decided_by(spec, path) or spec.authored(path)
+            )
     then, now = _facts(sources, record)
     pool, pool_now = (list(facts.get("pools", {}).values()) for facts in (then, now))
     if pool and pool == pool_now:
@@ -205,7 +209,7 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
         if _renders_alike(sources, record, path):
             continue
         written = sources.environment.pod_security if path == _POD_SECURITY else after
-        yield Held(path, before, written, _stated(sources, path))
+        yield ValueChange(path, before, written, _stated(sources, path))
 
 
 def _renders_alike(sources: Sources, record: Record, path: Pointer) -> bool:

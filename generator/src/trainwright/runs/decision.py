@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment
-from trainwright.datatypes.finding import Held
+from trainwright.datatypes.finding import ValueChange
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.pointer import Pointer
@@ -46,7 +46,7 @@ class Decision:
     name: str
     state: State
     record: Record | None
-    held: tuple[Held, ...] = ()
+    held: tuple[ValueChange, ...] = ()
     unasked: bool = False
     replaces: str = ""
 

@@ -10,6 +10,7 @@ from trainwright.datatypes import quantity
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import ChartSource, Environment
 from trainwright.datatypes.job import Job
+from trainwright.datatypes.pointer import Pointer, lookup, with_value
 from trainwright.datatypes.same import digest_of_data
 from trainwright.helm.values.canonical import canonical
 from trainwright.kinds import TARGETS
@@ -104,7 +105,7 @@ def unrecorded_facts(
         fact
         for fact in TARGETS[job.target].facts
         if any(
-            fact.value(group, environment) and _value(recorded, _path(fact, group)) is None
+            fact.value(group, environment) and lookup(recorded, _path(fact, group)) is None
             for group in job.groups
         )
     )
@@ -118,9 +119,9 @@ def known_facts(recorded: Mapping[str, Data], job: Job) -> dict[str, Data]:
         kept["pools"] = {name: {} for name in sorted(pools)}
     for fact in TARGETS[job.target].facts:
         for path in (_path(fact, group) for group in job.groups):
-            value = _value(recorded, path)
+            value = lookup(recorded, path)
             if value is not None:
-                _put(kept, path, value)
+                kept = with_value(kept, path, value)
     return kept
 
 
@@ -134,26 +135,12 @@ def _decisive(
     for fact in TARGETS[job.target].facts:
         for group in () if fact in without else groups:
             if value := fact.value(group, environment):
-                _put(decisive, _path(fact, group), value)
+                decisive = with_value(decisive, _path(fact, group), value)
     return decisive
 
 
-def _path(fact: Fact, job: Job) -> list[str]:
-    return [job.pool.name if key == POOL and job.pool else key for key in fact.path]
-
-
-def _put(holder: dict[str, Data], path: list[str], value: Data) -> None:
-    *above, last = path
-    for key in above:
-        holder = holder.setdefault(key, {})
-    holder[last] = value
-
-
-def _value(data: Data, path: list[str]) -> Data:
-    """Return the value at a path, or None."""
-    for key in path:
-        data = data.get(key) if isinstance(data, Mapping) else None
-    return data
+def _path(fact: Fact, job: Job) -> Pointer:
+    return Pointer.of(*(job.pool.name if key == POOL and job.pool else key for key in fact.path))
 
 
 def _gitops(environment: Environment) -> dict[str, Data]:

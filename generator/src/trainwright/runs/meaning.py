@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.job import ORDERED
-from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.pointer import Pointer, lookup, with_value, without_value
 from trainwright.datatypes.same import ORDER, Difference, differences, digest_of_data, identical
 from trainwright.runs.fields import ABOUT_THE_FILE, OPERATION, STATE, is_trained, operation
 from trainwright.runs.record import Record
@@ -72,7 +72,7 @@ def _taken(run: Spec, spec: Spec, paths: Iterable[Pointer]) -> Spec:
     for path in paths:
         value = _at(spec, path)
         if not (isinstance(value, Mapping) and isinstance(_at(run, path), Mapping)):
-            wanted = _with(wanted, path.parts, value)
+            wanted = _with(wanted, path, value)
     updated: Spec = wanted
     return updated
 
@@ -134,7 +134,7 @@ def attributed(
     for name in held:
         at = OPERATION[name]
         was = _at(record.job, at)
-        job = _without(job, at) if was is _ABSENT else _with(job, at.parts, was)
+        job = _without(job, at) if was is _ABSENT else _with(job, at, was)
     inherited: Data = record.inherited
     for path in _changed(record.job, job):
         if path.last == ORDER:
@@ -144,7 +144,7 @@ def attributed(
             continue  # the inherited value has no effect, and comes back when this goes
         value = _at(spec if in_place else record.spec, path)
         if not isinstance(value, Mapping):
-            inherited = _with(inherited, path.parts, value)
+            inherited = _with(inherited, path, value)
     return job, inherited
 
 
@@ -165,25 +165,18 @@ def _at(data: Data, path: Pointer) -> Data:
 
 def _without(data: Data, path: Pointer) -> Data:
     """Return the data without the value at a path, if there is one."""
-    return data if _at(data, path) is _ABSENT else _with(data, path.parts, _ABSENT)
+    return data if _at(data, path) is _ABSENT else _with(data, path, _ABSENT)
 
 
-def _with(data: Data, path: tuple[str, ...], value: Data) -> Data:
+def _with(data: Data, path: Pointer, value: Data) -> Data:
     """Return the data with a value at a path, or without it if `value` is `_ABSENT`; a mapping that
     this empties is removed too, as a container without an image is none.
     """
-    if value is _ABSENT and (path[-1] == ORDER or not isinstance(data, Mapping)):
-        return data  # a shorter form may be there by now, which has nothing below it
-    key, rest = path[0], path[1:]
-    below = dict(data) if isinstance(data, Mapping) else {}
-    if key == ORDER:
-        return {name: below[name] for name in value if name in below} | below
-    if rest:
-        below[key] = _with(below.get(key, {}), rest, value)
-        if value is _ABSENT and below[key] == {}:
-            del below[key]
-    elif value is _ABSENT:
-        below.pop(key, None)
-    else:
-        below[key] = value
-    return below
+    if value is _ABSENT:
+        return data if path.last == ORDER else without_value(data, path, prune=True)
+    if path.last == ORDER:
+        path = path.parent
+        found = lookup(data, path)
+        below = dict(found) if isinstance(found, Mapping) else {}
+        value = {name: below[name] for name in value if name in below} | below
+    return with_value(data, path, value)

@@ -10,6 +10,7 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
+from trainwright.datatypes.pointer import matching, with_value
 from trainwright.datatypes.same import identical
 from trainwright.documents.validation import schema
 from trainwright.helm import values
@@ -88,39 +89,22 @@ def _rendered(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     """
     placeless = replace(job, state="active", files=())
     rendered: Data = values.build(placeless, environment, name)
-    for path in _AMOUNTS:
-        rendered = _in_numbers(rendered, path)
+    for at, value in [found for path in _AMOUNTS for found in matching(rendered, path)]:
+        if (amount := quantity.read(value)) is not None:  # also of 1, which is "1" to Kubernetes
+            rendered = with_value(rendered, at, amount)
     files = {file.name: (file.digest, file.mode) for file in canonical(job).files}
     return {**rendered, "files of the job": files}
 
 
-_EACH = "*"  # every key of a mapping, or item of a list
-_RESOURCES = tuple(("resources", kind, _EACH) for kind in ("requests", "limits"))
+_RESOURCES = ("/resources/requests/*", "/resources/limits/*")
 # Where the chart's values hold amounts. Elsewhere a text may mean anything to its reader, such as a
 # size to a driver.
-_OF_A_GROUP: tuple[tuple[str, ...], ...] = (
+_OF_A_GROUP = (
     *_RESOURCES,
-    *(("initContainers", _EACH, *path) for path in _RESOURCES),
-    ("shm", "sizeLimit"),
-    ("claims", _EACH, "size"),
-    ("volumes", _EACH, "source", "emptyDir", "sizeLimit"),
-    *(
-        ("volumes", _EACH, "source", "ephemeral", "volumeClaimTemplate", "spec", *path)
-        for path in _RESOURCES
-    ),
+    *(f"/initContainers/*{path}" for path in _RESOURCES),
+    "/shm/sizeLimit",
+    "/claims/*/size",
+    "/volumes/*/source/emptyDir/sizeLimit",
+    *(f"/volumes/*/source/ephemeral/volumeClaimTemplate/spec{path}" for path in _RESOURCES),
 )
-_AMOUNTS = (*_OF_A_GROUP, *(("roles", _EACH, *path) for path in _OF_A_GROUP))
-
-
-def _in_numbers(data: Data, path: tuple[str, ...]) -> Data:
-    """Return the data with the amounts at a path as numbers."""
-    if not path:
-        amount = quantity.read(data)  # also of 1, which is "1" to Kubernetes
-        return data if amount is None else amount
-    key, rest = path[0], path[1:]
-    if isinstance(data, Mapping):
-        chosen = data if key == _EACH else data.keys() & {key}
-        return {**data, **{name: _in_numbers(data[name], rest) for name in chosen}}
-    if isinstance(data, list) and key == _EACH:
-        return [_in_numbers(item, rest) for item in data]
-    return data
+_AMOUNTS = (*_OF_A_GROUP, *(f"/roles/*{path}" for path in _OF_A_GROUP))

@@ -11,7 +11,7 @@ from operator import eq
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.errors import SelectionError
-from trainwright.datatypes.finding import Finding, Held
+from trainwright.datatypes.finding import Finding, ValueChange
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import JobFile
@@ -141,7 +141,7 @@ class JobRun:
     target: str
     state: RunState
     outcome: str = ""
-    held: tuple[Held, ...] = ()
+    held: tuple[ValueChange, ...] = ()
 
     @property
     def status(self) -> str:

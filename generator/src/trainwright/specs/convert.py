@@ -9,7 +9,7 @@ from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from trainwright.datatypes.data import Data
+from trainwright.datatypes.data import Data, dig
 from trainwright.datatypes.fields import spelled
 
 T = TypeVar("T")
@@ -27,16 +27,10 @@ def written(kind: type, data: Mapping[str, Data], without: Container[str] = ()) 
     arguments = {name: read(data) for name, read in whole}
     for key, item in data.items():
         for name, inside, read in by_key.get(key, ()):
-            value = item if not inside else _inside(item, inside)
+            value = dig(item, *inside) if inside else item
             if value is not None and name not in without:
                 arguments[name] = read(value) if read else value
     return arguments
-
-
-def _inside(data: Data, keys: tuple[str, ...]) -> Data:
-    for key in keys:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data
 
 
 _Field: TypeAlias = tuple[str, tuple[str, ...], Read]  # its name, further keys, how it is read

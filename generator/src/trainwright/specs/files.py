@@ -17,7 +17,7 @@ from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import File, file_digest
 from trainwright.datatypes.layout import ENVIRONMENTS
-from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.pointer import Pointer, lookup, with_value
 from trainwright.files.entry import above
 from trainwright.findings import diagnostics as dx
 from trainwright.specs.merge import JOB, ROLES, Layer, Layered, merge, stack
@@ -119,7 +119,7 @@ def with_files(spec: Layered, read: Read, inside: List) -> WithFiles:
                 continue
             contents[source] = raw
             if not layer.wrote(at / "digest"):
-                added = merge(added, _nested(at.parts, {"digest": file_digest(raw)}))
+                added = with_value(added, at / "digest", file_digest(raw))
         taken.append(_laid_over(layer, added) if added else layer)
     merged = replace(stack(tuple(taken)), contents=contents)
     unlike = () if findings else _unlike(merged)
@@ -220,15 +220,8 @@ def _replaced(
         if made[path] is not None:
             value_places[Pointer(root) / path] = value_places[Pointer(root) / folder]
             keys[Pointer(root) / path] = keys[Pointer(root) / folder]
-    data = _set(document.data, Pointer(root).parts, made)
+    data = with_value(document.data, Pointer(root), made)
     return replace(layer, document=replace(document, data=data, places=value_places, keys=keys))
-
-
-def _set(data: Data, keys: Sequence[str], value: Data) -> Data:
-    """Data with another value at a path of mappings."""
-    if not keys:
-        return value
-    return {**data, keys[0]: _set(data[keys[0]], keys[1:], value)}
 
 
 def _at_line(layer: Layer, at: Pointer, finding: Finding) -> Finding:
@@ -244,15 +237,8 @@ def _at_line(layer: Layer, at: Pointer, finding: Finding) -> Finding:
 
 
 def _laid_over(layer: Layer, added: Data) -> Layer:
-    document, data = layer.document, _nested(layer.root.parts, added)
+    document, data = layer.document, with_value(None, layer.root, added)
     return replace(layer, document=replace(document, data=merge(document.data, data)))
-
-
-def _nested(keys: Sequence[str], data: Data) -> Data:
-    """Data below some keys."""
-    for key in reversed(keys):
-        data = {key: data}
-    return data
 
 
 def _unlike(spec: Layered) -> Iterator[Finding]:

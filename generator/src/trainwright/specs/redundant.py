@@ -9,7 +9,7 @@ only target of an environment, which is no longer the default once there is a se
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import reduce
 
 from trainwright.datatypes.data import Data
@@ -18,7 +18,7 @@ from trainwright.datatypes.finding import Finding, Related
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import DERIVED, PATCH, Job
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.pointer import Pointer, leaves
+from trainwright.datatypes.pointer import Pointer, leaves, without_value
 from trainwright.datatypes.same import identical
 from trainwright.documents.validation import schema
 from trainwright.documents.yaml_syntax import missing_space
@@ -189,12 +189,4 @@ def _unread(spec: Layered, job: Job, place: Environment, entry: _Written) -> Ite
 def without(spec: Layered, pointer: Pointer) -> Layered:
     """The spec as it would be if its last layer did not write a pointer."""
     *below, own = (layer.data for layer in spec.layers)
-    return Layered(reduce(merge, (*below, _removed(own, pointer.parts)), {}), spec.layers)
-
-
-def _removed(data: Mapping[str, Data], keys: tuple[str, ...]) -> dict[str, Data]:
-    key, rest = keys[0], keys[1:]
-    kept = {k: v for k, v in data.items() if k != key or rest}
-    if rest:
-        kept[key] = _removed(data[key], rest)
-    return kept
+    return Layered(reduce(merge, (*below, without_value(own, pointer)), {}), spec.layers)

@@ -12,6 +12,7 @@ from typing import Any
 
 from trainwright.datatypes.data import Data, mapping, mappings
 from trainwright.datatypes.durations import SECONDS
+from trainwright.datatypes.pointer import Pointer, with_value
 from trainwright.objects.pods import command
 from trainwright.objects.pods.image_reference import in_spec
 from trainwright.objects.pods.launchers import LAUNCHERS, SWITCH
@@ -42,10 +43,8 @@ _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where a container has it, and no fil
 
 def at(path: str, value: Data) -> Fields:
     """Return a value at a dotted path, as nested mappings."""
-    first, *rest = path.split(".")
-    for key in reversed(rest):
-        value = {key: value}
-    return {first: value}
+    fields: Fields = with_value(None, Pointer.of(*path.split(".")), value)
+    return fields
 
 
 # --- amounts -------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.job import JOB_FIELDS
-from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.pointer import Pointer, with_value
 from trainwright.documents.validation import kubernetes_fields
 from trainwright.documents.validation import other_forms as forms
 from trainwright.documents.validation.other_forms import Fields, at
@@ -317,9 +317,7 @@ def _fits(pointer: Pointer, fields: Fields, beside: Fields) -> bool:
     """
     from trainwright.documents.validation import schema  # which words its errors by this
 
-    inside: Data = {**beside, **fields}
-    for key in reversed(pointer.parts):
-        inside = {key: inside}
+    inside = with_value(None, pointer, {**beside, **fields})
     job = {"apiVersion": _API_VERSION, "kind": _JOB_SPEC, "name": "job"}
     for against, data in ((schema.job_file(), job), (schema.environment_file(), _LEAST)):
         wrong = [

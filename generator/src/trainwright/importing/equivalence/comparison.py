@@ -6,46 +6,32 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import is_dataclass, replace
+from dataclasses import is_dataclass
 from typing import TypeAlias
 
 from trainwright.datatypes.data import Data
-from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
-from trainwright.findings.credentials import HIDDEN, kind, named, redact
+from trainwright.datatypes.same import Difference
 from trainwright.importing.equivalence.form import NormalForm
+from trainwright.kinds.reading import shown
 
+_MOST = 200  # characters of a value in words
 _POD = re.compile(r"^(/roles/[^/]+)?/pods/\d+/")  # of those that train, or of a role
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Difference:
-    """One value that differs. `path` has `*` for the number of a pod if all pods differ alike.
-
-    None is a value that is absent.
-    """
-
-    path: Pointer
-    left: Data
-    right: Data
-
-    def __str__(self) -> str:
-        left, right = self.shown
-        return f"{self.path.dotted}: {left} became {right}"
-
-    @property
-    def shown(self) -> tuple[str, str]:
-        """Both values in words, without credentials."""
-        return _shown(self.path, self.left), _shown(self.path, self.right)
+def sentence(difference: Difference) -> str:
+    """Return a difference in words; None is a value that is absent."""
+    before, after = in_words(difference)
+    return f"{difference.path.dotted}: {before} became {after}"
 
 
-def _shown(path: Pointer, value: Data) -> str:
-    if value is None:
-        return "nothing"
-    text = str(value)
-    if kind(text) or named(path.last, text):
-        return HIDDEN
-    return redact(text) or '""'
+def in_words(difference: Difference) -> tuple[str, str]:
+    """Return both values in words, without credentials."""
+    before, after = (
+        "nothing" if value is None else shown(difference.path.last, value, _MOST) or '""'
+        for value in (difference.before, difference.after)
+    )
+    return before, after
 
 
 def differences(
@@ -53,7 +39,8 @@ def differences(
 ) -> tuple[Difference, ...]:
     """Return where two runs differ, sorted by path; () if they are the same training.
 
-    Paths in `without` are left out, by the numbers of their pods.
+    A path has `*` for the number of a pod if all pods differ alike. Paths in `without` are left
+    out, by the numbers of their pods.
     """
     differing = [
         difference
@@ -91,7 +78,7 @@ def _together(differing: list[Difference], pods: Mapping[str | None, int]) -> It
 
 
 def _everywhere(difference: Difference) -> Difference:
-    return Difference(in_every_pod(difference.path), difference.left, difference.right)
+    return difference._replace(path=in_every_pod(difference.path))
 
 
 def in_every_pod(path: Pointer) -> Pointer:
@@ -193,7 +180,7 @@ def _fields_differing(
         if pair not in known:
             known[pair] = tuple(_differing(was, now, Pointer() / name, known))
         yield from (
-            replace(difference, path=Pointer(f"{path}{difference.path}"))
+            difference._replace(path=Pointer(f"{path}{difference.path}"))
             for difference in known[pair]
         )
 

@@ -35,15 +35,18 @@ _PODS = (
 )
 
 
+_WORKERS = "/spec/pytorchReplicaSpecs/Worker"
+
+
 def _role(difference: Difference) -> Data:
-    path = difference.path
-    return dig(difference.edit.new, "pytorchReplicaSpecs", path[2] if len(path) > 2 else "")
+    _, _, role, *_ = (*difference.path.parts, "", "")
+    return dig(difference.edit.new, "pytorchReplicaSpecs", role)
 
 
 def _never_again(difference: Difference) -> bool:
     """Whether the operator makes no more pods: not suspended, and restart policies all Never."""
     edit = difference.edit
-    roles = [_role(difference)] if difference.path[1] == "pytorchReplicaSpecs" else []
+    roles = [_role(difference)] if difference.path.within("/spec/pytorchReplicaSpecs") else []
     roles = roles or list(mapping(edit.new.get("pytorchReplicaSpecs")).values())
     policies = [mapping(role).get("restartPolicy", "OnFailure") for role in roles]
     return not edit.suspended and bool(policies) and set(map(str, policies)) == {"Never"}
@@ -55,7 +58,9 @@ def _made_again(difference: Difference) -> bool:
 
 def _fixed_world(difference: Difference) -> bool:
     edit = difference.edit
-    elastic = edit.new.get("elasticPolicy") is not None and difference.path[2:3] == ("Worker",)
+    elastic = edit.new.get("elasticPolicy") is not None and difference.path.parts[2:3] == (
+        "Worker",
+    )
     return not edit.suspended and not elastic
 
 

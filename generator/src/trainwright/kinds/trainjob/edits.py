@@ -69,7 +69,7 @@ def _places_only(difference: Difference) -> bool:
     """Whether the pod patches that differ set nothing but where pods are placed."""
     old, new = sequence(difference.old), sequence(difference.new)
     entries = [entry for entry in (*old, *new) if entry not in old or entry not in new]
-    pods = (mapping(pod.get("spec")) for _, _, pod in patches({difference.field[-1]: entries}))
+    pods = (mapping(pod.get("spec")) for _, _, pod in patches({difference.field.last: entries}))
     names = {str(name) for pod in pods for name in pod} - {"targetJobs"}
     return names <= {*_PLACING, "schedulingGates"}
 

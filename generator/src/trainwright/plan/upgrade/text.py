@@ -40,7 +40,7 @@ def _lines(upgrade: Upgrade, style: Style) -> Iterator[str]:
     yield f"Findings: {words.findings(upgrade)}"
     for change in upgrade.findings:
         label = f"{change.kind} "
-        yield f"  {finding_line(change.finding, style, label, words.severity(change))}"
+        yield f"  {finding_line(change.finding, style.paint, label, words.severity(change))}"
     yield ""
     yield words.verdict(upgrade)
 

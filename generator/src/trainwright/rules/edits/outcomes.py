@@ -12,7 +12,6 @@ from dataclasses import replace
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.manifest import Manifest
-from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import SERVED
 from trainwright.rule_model.edit import Edit, EditRule, Verdict, may_wait
 from trainwright.rules.edits import rules, table
@@ -85,8 +84,7 @@ def _of(edit: Edit) -> tuple[EditOutcome, ...]:
     for path in edit.paths:
         row = table.row_for(edit, path)
         rule = EDIT_RULES[row.rule]
-        pointer = Pointer.of(*path)
-        outcome = EditOutcome(rule=rule, pointer=pointer, why=row.why, source=row.source)
+        outcome = EditOutcome(rule=rule, pointer=path, why=row.why, source=row.source)
         by_reason.setdefault((rule.id, row.why), outcome)
     checked = sorted(by_reason.values(), key=lambda outcome: _ORDER.index(outcome.verdict))
     refused = tuple(outcome for outcome in checked if outcome.verdict is Verdict.REJECTED)

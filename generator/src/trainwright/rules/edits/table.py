@@ -6,14 +6,15 @@ Rules about edits, `plan`, the verbs and the documentation read it. The rows of 
 
 from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM, GroupKind
 from trainwright.datatypes.manifest import Manifest
+from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import SERVED
 from trainwright.rule_model.defaults import Default, filled
-from trainwright.rule_model.edit import Edit, Path, Verdict
+from trainwright.rule_model.edit import Edit, Verdict
 from trainwright.rule_model.edit_row import IN_PLACE, Basis, EditRow
 from trainwright.rules.edits import core, kueue
 
 _ANYTHING_ELSE = EditRow(
-    path=(),
+    path=Pointer(),
     outcome=Verdict.IN_PLACE,
     rule=IN_PLACE,
     why="accepted, and read by the controller",
@@ -32,7 +33,7 @@ _DEFAULTS: dict[GroupKind, tuple[Default, ...]] = {
 _DEFAULTS[PERSISTENTVOLUMECLAIM] = core.DEFAULTS
 
 
-def row_for(edit: Edit, path: Path) -> EditRow:
+def row_for(edit: Edit, path: Pointer) -> EditRow:
     """The row with the outcome of a difference."""
     return next(row for row in EDITS if row.covers(edit, path))
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import timedelta
 
 from trainwright.datatypes.data import Data
-from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import plural
 from trainwright.kinds import TARGETS
 from trainwright.overview.goodput import PARTS, RunGoodput, total_ettr
@@ -17,24 +16,11 @@ from trainwright.overview.timeline import timeline
 from trainwright.overview.trouble import troubles
 from trainwright.plan import words
 from trainwright.plan.html import cause_data, requests
-from trainwright.plan.model import Cause
 from trainwright.plan.table import columns
 from trainwright.reports.attention import Attention, of_jobs, shown
 from trainwright.reports.page import AuthoredLines, document, finding_data
 from trainwright.reports.report import by_weight
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
-    """`command` gives the same report again; `link` is an address that paths are added to.
-
-    `written` is when, for people.
-    """
-
-    command: str
-    link: str = ""
-    commit: str = ""
-    written: str = ""
+from trainwright.reports.style import Style
 
 
 def render(overview: Overview, style: Style) -> str:
@@ -45,7 +31,6 @@ def render(overview: Overview, style: Style) -> str:
     needs = of_jobs(trouble)
     unread = {item.environment for item in overview.unread}
     data = {
-        "link": style.link if style.link.startswith(("https://", "http://")) else "",
         "environments": [item.name for item in overview.environments],
         "teams": sorted({*teams.values()} - {""}),
         "needs": [item.kind for item in trouble if item.of_jobs],
@@ -72,20 +57,20 @@ def render(overview: Overview, style: Style) -> str:
     return document(
         "report",
         "Report of training jobs",
+        style,
         data,
         verdict=_verdict(overview, trouble),
         tone=next((item.tone for item in trouble), ""),
         summary=_states(overview),
         facts=[
             (name, value)
-            for name, value in (("commit", style.commit[:10]), ("written", style.written))
+            for name, value in (("commit", overview.commit[:10]), ("written", overview.written))
             if value
         ],
         attention=shown(trouble, "state"),
         limits=limits(overview),
         environments=_environments(overview, needs),
         timeline=timeline(overview),
-        command=style.command,
     )
 
 
@@ -187,7 +172,7 @@ def _job(
         "why": [
             ": ".join(filter(None, (kind.kind, item.why))) for kind in needs for item in kind.items
         ],
-        "held": [cause_data(Cause.of(held), lines) for held in job_overview.run.held],
+        "held": [cause_data(held, lines) for held in job_overview.run.held],
         "finished": [
             {
                 "object": entry.object,
