@@ -29,6 +29,7 @@ _FLAGS_AT = {"compile": 1, "sub": 4, "subn": 4, "split": 3}  # else 2
 # `regex`, which are linear.
 ASSEMBLED = {
     "datatypes/pointer.py": "patterns of pointers in our sources",
+    "gitops/wiring/fluxcd.py": "compiled alone, to see whether brackets are balanced",
     "importing/equivalence/form.py": "names of roles",
     "importing/kept_names.py": "names of services",
     "importing/names.py": "names of services",

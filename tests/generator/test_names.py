@@ -25,7 +25,7 @@ FULL: dict[str, Data] = {
     "nodes": 2,
     "procsPerNode": 1,
     "pool": "h100",
-    "resources": {"cpu": "8", "memory": "64Gi", "gpu": 1, "ephemeralStorage": "10Gi", "extended": {"rdma/ib": 1}, "limits": {"cpu": "16", "memory": "80Gi"}},
+    "resources": {"cpu": "8", "memory": "64Gi", "gpu": 2, "ephemeralStorage": "10Gi", "extended": {"rdma/ib": 1}, "limits": {"cpu": "16", "memory": "80Gi"}},
     "shm": "8Gi",
     "env": {"A": "1", "B": "2"},
     "secrets": {"T": {"name": "s", "key": "k"}},
@@ -45,7 +45,7 @@ pools:
 NEW: dict[str, Data] = {
     "image.repository": "registry.example.com/ml/other", "image.pullPolicy": "Never", "image.tag": "2.0",
     "entrypoint.module": "workloads.other", "pool": None, "shm": "auto",
-    "resources.gpu": 2, "resources.cpu": "9", "volumes.v.mountPath": "/w", "volumes.d.mountPath": "/e", "checkpoint.volume": None, "affinity.nodeAffinity": None,
+    "resources.gpu": 4, "resources.cpu": "9", "volumes.v.mountPath": "/w", "volumes.d.mountPath": "/e", "checkpoint.volume": None, "affinity.nodeAffinity": None,
 }  # fmt: skip
 
 

@@ -57,7 +57,7 @@ async def test_a_lens_says_what_becomes_of_a_job(written: Repository) -> None:
         editor.changed("dev/rendered/train/run.lock")
         await editor.checked()
         object_, unchanged, _ = await lenses(editor)
-        assert object_.endswith(": rendered")
+        assert object_.endswith(": active")
         assert unchanged == "4: plan: unchanged"
         editor.type(PATH, (written.root / "environments" / PATH).read_text() + "flags: {lr: 1}\n")
         assert " instead of train-" in (await lenses(editor))[1]

@@ -61,7 +61,7 @@ def test_nothing_begins_changes_or_ends(adopted: Repository) -> None:
         done = adopted.run(*verb.split())
         assert done.exit_code == 0, (verb, done.output)
     listed = adopted.run("list", "jobs").output
-    assert listed.count(" rendered ") == 12
+    assert listed.count(" active ") == 12
     assert listed.count(" suspended ") == 4
     assert listed.count("retired: succeeded") == listed.count("retired: failed") == 4
 

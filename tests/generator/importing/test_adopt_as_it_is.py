@@ -68,7 +68,7 @@ def test_nothing_begins_changes_or_ends(adopted: Repository) -> None:
     listed = adopted.run("list", "jobs").output
     suspended = {name for name in names(over=False) if name.endswith("-suspended")}
     assert listed.count(" suspended ") == len(suspended)
-    assert listed.count(" rendered ") == len(names(over=False) - suspended)
+    assert listed.count(" active ") == len(names(over=False) - suspended)
     assert listed.count("retired: ") == len(names(over=True))
 
 

@@ -24,6 +24,7 @@ def _found(repository: Repository, *selections: str) -> list[str]:
 
 NAMED = "gitops: {destination: {name: gpu-east}}\n"
 OTHER = "gitops: {destination: {name: gpu-west}}\n"
+SOURCE = "gitops: {repository: {url: https://git.example.com/ml.git}}\n"
 OUTSIDE = "gitops: {engine: none, destination: {name: gpu-east}}\n"
 
 
@@ -56,7 +57,7 @@ def test_environments_of_one_cluster(
 
 def test_environments_that_are_wired_here(repository: Repository) -> None:
     for name in ("lab", "field"):
-        _environment(repository, name)
+        _environment(repository, name, SOURCE)
         repository.job(f"{name}/llm")
     assert repository.run("render").exit_code == 0
     for name in ("lab", "field"):

@@ -142,7 +142,7 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "flags": ({"epochs": 3}, {}, PLACE),
     "flagStyle": ("--k v", {"flags": {"epochs": 3}}, PLACE),
     "nodes": (2, {}, PLACE),
-    "procsPerNode": (4, {}, PLACE),
+    "procsPerNode": (1, {}, PLACE),
     "backend": ("gloo", {}, PLACE),
     "elastic": ({"minNodes": 1, "maxNodes": 2}, {}, PLACE),
     "pool": ("q", {}, PLACE),
