@@ -621,9 +621,9 @@ def test_an_edit_of_what_is_shared_names_its_line_and_reach(
     assert [cause["path"] for cause in shared["causes"]] == ["shm"] * (action == "outdated")
     text = cloned.run("plan", "--against", "main").output
     message = (
-        "outdates 2 runs, 0 start"
+        "outdates 2 runs: "
         if action == "outdated"
-        else "reaches 3 jobs, 2 of them with a new run"
+        else "is read by 3 jobs, 2 of which begin a new run"
     )
     assert message in text
 
@@ -943,7 +943,7 @@ def test_what_is_held_back_is_a_line_for_each_shared_file_and_not_for_each_job()
     assert "<summary>3,000 jobs keep their old values until the next run</summary>" in folded
     assert re.search(r"\n- nodes: prod/job.*-00000, .* and [0-9,]+ more\n", folded)
     assert "Keeps old values in 3,000 jobs" in text
-    assert "outdates 5 runs, 3 start" in text
+    assert "outdates 5 runs, begins 3" in text
 
 
 def test_a_comment_names_jobs_that_keep_an_old_value(cloned: Repository) -> None:

@@ -51,13 +51,13 @@ def object_diff(change: ObjectChange) -> list[str]:
 
 
 def reach(shared: SharedFileImpact) -> str:
-    """Return what a shared file does to jobs that read it, as in "outdates 12 runs, 0 start"."""
-    jobs = plural(len(shared.jobs), "job")
+    """Return what a shared file does to jobs that read it, as in "outdates 12 runs, begins 2"."""
+    begun = shared.new_runs
     if not shared.held:
-        return f"reaches {jobs}, {shared.new_runs:,} of them with a new run"
-    runs = plural(shared.held, "run")
-    again = "`trainwright rerun` applies the change"
-    return f"outdates {runs}, {shared.new_runs:,} start: {again}"
+        begins = f", {begun:,} of which {'begins' if begun == 1 else 'begin'} a new run"
+        return f"is read by {plural(len(shared.jobs), 'job')}{begins if begun else ''}"
+    outdated = f"outdates {plural(shared.held, 'run')}{f', begins {begun:,}' if begun else ''}"
+    return f"{outdated}: `trainwright rerun` applies the change"
 
 
 def keeping(plan: Plan, shared: SharedFileImpact) -> str:
