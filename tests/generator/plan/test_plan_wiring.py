@@ -11,6 +11,7 @@ import pytest
 
 import git_repository
 from git_repository import git
+from opened_page import Visit
 from repository import Repository
 
 GITOPS = (
@@ -259,6 +260,14 @@ def test_check_names_wiring_that_is_not_up_to_date(flux: Repository) -> None:
     assert _stale(flux) == said
     shutil.rmtree(flux.root / "wiring")
     assert _stale(flux) == []
+
+
+def test_the_report_has_the_findings_of_check(flux: Repository, visit: Visit) -> None:
+    _job(flux, "fresh")
+    assert flux.run("render").exit_code == 0
+    assert _stale(flux)
+    rules = visit(flux.run("report").stdout).page.locator("#findings summary").all_inner_texts()
+    assert [text for text in rules if text.startswith("TW043")]
 
 
 def test_wiring_that_cannot_be_written_is_no_silence(flux: Repository) -> None:

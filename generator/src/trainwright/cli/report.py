@@ -63,6 +63,7 @@ def report(
     the address. One HTML file that loads nothing: `trainwright report > report.html`. Programs read
     `trainwright list jobs -o json`.
     """
+    from trainwright.api import wired
     from trainwright.cli.reach import name_unread
     from trainwright.files import git
     from trainwright.findings.visibility import visible
@@ -71,7 +72,8 @@ def report(
 
     goodput = _goodput(goodput_files)
     with context.progress("checking"):
-        build = context.plan(selections, planning(helm, no_cache))
+        options = replace(planning(helm, no_cache), proves=True, wired=wired(context.root))
+        build = context.plan(selections, options)
         statuses, unread = _statuses(context, selections) if live else ([], [])
         collected = overview(context.root, build, statuses, goodput, unread)
     for goodput_run in collected.unassigned:
