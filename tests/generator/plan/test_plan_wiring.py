@@ -238,6 +238,95 @@ def test_another_engine_applies_the_runs_that_there_are(tmp_path: Path) -> None:
     assert "rerun" not in text
 
 
+def _set(repository: Repository, old: str, new: str, file: str = "lab/environment.yaml") -> None:
+    path = repository.root / "environments" / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+
+
+CLUSTER = (
+    "once the wiring is applied all active runs begin anew in the other cluster, and those in the "
+    "old one go on until they are deleted there"
+)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "shown"),
+    [("name: second", "name: (unset)"), ("server: https://b.example.com", "server: (unset)")],
+)
+def test_another_cluster_begins_all_runs_anew(cluster: str, shown: str, tmp_path: Path) -> None:
+    repository = _begun(tmp_path / "clone", "argocd", "confirm")
+    _set(repository, "prune: confirm", f"prune: confirm, destination: {{{cluster}}}")
+    value = cluster.partition(": ")[2]
+    line = f'gitops.destination.{shown} → "{value}" in lab (environments/lab/environment.yaml:'
+    first, *others = _plan(repository).splitlines()
+    assert first == "Active runs of lab begin anew in another cluster"
+    (said,) = (it for it in others if it.startswith(line))
+    assert said.endswith(CLUSTER)
+    for output in ("markdown", "html"):
+        assert first in _plan(repository, output)
+        assert CLUSTER in _plan(repository, output)
+
+
+SOURCES = {
+    "another repository": ("git.example.com/ml.git", "git.example.com/other.git", "repository.url"),
+    "another branch": ("revision: main", "revision: next", "repository.revision"),
+    "another folder": ("revision: main", "revision: main, path: clusters", "repository.path"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "setting"), SOURCES.values(), ids=SOURCES)
+def test_other_files_that_an_engine_follows_are_a_looser_policy(
+    old: str, new: str, setting: str, flux: Repository
+) -> None:
+    _set(flux, old, new)
+    first, second, *_ = _plan(flux).splitlines()
+    assert first == "No job changes · loosens 1 policy of lab"
+    assert second.startswith(f"lab is applied from elsewhere: gitops.{setting}: ")
+    assert "(environments/lab/environment.yaml:" in second
+    assert second.endswith("those who can write there start trainings")
+    for output in ("markdown", "html"):
+        assert "loosens 1 policy of lab" in _plan(flux, output)
+        assert "lab is applied from elsewhere" in _plan(flux, output)
+    (policy,) = _data(flux)["policies"]
+    assert (policy["cause"]["path"], policy["loosens"]) == (f"gitops.{setting}", True)
+
+
+def test_the_source_of_shared_defaults_is_named_with_its_line(flux: Repository) -> None:
+    source = "repository: {url: https://git.example.com/ml.git, revision: main}"
+    _set(flux, f", {source}", "")
+    kind = "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\n"
+    flux.write("defaults.yaml", f"{kind}gitops: {{{source}}}\n")
+    git_repository.commit(flux.root, "Share")
+    git(flux.root, "branch", "--force", "main", "HEAD")
+    _set(flux, "revision: main", "revision: next", "defaults.yaml")
+    changed = 'gitops.repository.revision: "main" → "next" (environments/defaults.yaml:3:'
+    assert f"lab is applied from elsewhere: {changed}" in _plan(flux)
+
+
+def test_another_version_of_the_chart_renders_new_runs(tmp_path: Path) -> None:
+    repository = _begun(tmp_path / "clone", "argocd", "confirm")
+    chart = "mode: chart, chart: {oci: oci://registry.example.com/chart, version: 1.0.0}"
+    _set(repository, "prune: confirm", f"prune: confirm, {chart}")
+    git_repository.commit(repository.root, "Use the chart")
+    git(repository.root, "branch", "--force", "main", "HEAD")
+    _set(repository, "version: 1.0.0", "version: 1.1.0")
+    text = _plan(repository)
+    assert 'lab is applied from elsewhere: gitops.chart.version: "1.0.0" → "1.1.0"' in text
+    assert "loosens 1 policy of lab" in text.splitlines()[0]
+
+
+def test_the_first_repository_is_no_other_one(tmp_path: Path) -> None:
+    repository = _begun(tmp_path / "clone", "none", "confirm")
+    _set(repository, "url: https://git.example.com/ml.git, ", "")
+    git_repository.commit(repository.root, "Begin without")
+    git(repository.root, "branch", "--force", "main", "HEAD")
+    _environment(repository, "argocd", "confirm")
+    text = _plan(repository)
+    assert "gitops.engine" in text
+    assert "elsewhere" not in text
+
+
 def _stale(repository: Repository, *selections: str) -> list[str]:
     result = repository.run("check", *selections, "-o", "json")
     assert result.exit_code == 0, result.output

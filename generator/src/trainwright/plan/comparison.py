@@ -67,6 +67,7 @@ from trainwright.runs.workspace import Asking, ResolvedJob, Workspace
 from trainwright.specs import capacity, demand, files
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand, Range
+from trainwright.specs.layers import of_gitops
 from trainwright.specs.ledger import path as ledger_path
 from trainwright.specs.merge import Layered
 from trainwright.specs.select import select
@@ -238,8 +239,12 @@ class Comparison(Owner):
 
     def _setting(self, name: str, setting: Setting) -> SettingChange:
         """Return a changed setting of an environment, with the line that sets it."""
-        document = self.after.loaded(name).document
-        place = document.place(setting.path) if document else Location(environment_path(name))
+        loaded = self.after.loaded(name)
+        place = Location(environment_path(name))
+        if setting.path.within("/gitops"):
+            place = of_gitops(loaded.layers).origin(setting.path.removeprefix("/gitops"))
+        elif loaded.document:
+            place = loaded.document.place(setting.path)
         change = ValueChange(setting.path, setting.before, setting.after, place)
         return SettingChange(name, change, setting.loosens)
 

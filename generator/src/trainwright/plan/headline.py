@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from trainwright.datatypes.finding import Severity
@@ -43,8 +43,11 @@ def verdict(plan: Plan) -> str:
     first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
     if foreign := len(plan.wiring.foreign):
         first.append(f"{plural(foreign, 'file')} in {WIRING}/ that nothing writes")
+    if moved := _environments(it.environment for it in plan.wiring.settings if it.moves):
+        first.append(f"active runs of {moved} begin anew in another cluster")
     rests = [[it for it in _rest(plan, brief) if it[1]] for brief in range(3)]
-    levels = _actions(plan) or ["no job changes" if plan.changing or plan.policies else ""]
+    quiet = (plan.changing or plan.policies) and not moved
+    levels = _actions(plan) or ["no job changes" if quiet else ""]
     lines = (
         _line(first, actions, rest)
         for kept in range(len(rests[0]), -1, -1)
@@ -119,8 +122,14 @@ def _loosened(plan: Plan) -> str:
     loosened = [change.environment for change in plan.policies if change.loosens]
     if not loosened:
         return ""
-    where = loosened[0] if len(set(loosened)) == 1 else plural(len(set(loosened)), "environment")
+    where = _environments(loosened)
     return f"loosens {plural(len(loosened), 'policy', 'policies')} of {where}"
+
+
+def _environments(names: Iterable[str]) -> str:
+    """Return the name of the only environment, or how many there are; "" for none."""
+    distinct = sorted(set(names))
+    return plural(len(distinct), "environment") if len(distinct) > 1 else "".join(distinct)
 
 
 def _short(plan: Plan, *, brief: bool) -> str:

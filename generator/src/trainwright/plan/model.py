@@ -213,6 +213,11 @@ class SettingChange:
     cause: ValueChange
     loosens: bool = False  # whether jobs may do more than before
 
+    @property
+    def moves(self) -> bool:
+        """Whether jobs are applied to another cluster than before."""
+        return self.cause.path.parent == "/gitops/destination"
+
 
 @dataclass(frozen=True, slots=True)
 class WiringChange:

@@ -37,6 +37,17 @@ def wiring(before: Environment, after: Environment) -> Iterator[Setting]:
     yield Setting(Pointer("/gitops/engine"), old.engine, new.engine)
     if new.engine != "none":
         yield Setting(Pointer("/gitops/prune"), old.prune, new.prune)
+        sides = old.destination, new.destination
+        yield from _texts(Pointer("/gitops/destination"), *sides, ("name", "server"))
+
+
+def _texts(
+    path: Pointer, before: object, after: object, names: Iterable[str], *, loosens: bool = False
+) -> Iterator[Setting]:
+    """Yield texts of a part of the settings, of which an empty one is unset."""
+    for name in names:
+        old, new = (getattr(side, name) or None for side in (before, after))
+        yield Setting(path / name, old, new, loosens)
 
 
 def limits(before: Environment, after: Environment) -> Iterator[Setting]:
@@ -49,6 +60,7 @@ def limits(before: Environment, after: Environment) -> Iterator[Setting]:
     yield from _severities(before, after)
     yield from _waivers(before.waivers, after.waivers)
     yield from _signatures(before.gitops, after.gitops)
+    yield from _sources(before.gitops, after.gitops)
     yield from _counted(before, after)
 
 
@@ -131,6 +143,18 @@ def _signatures(before: GitOps, after: GitOps) -> Iterator[Setting]:
         if old != new:
             loosens = was is not None and (now is None or not _as_strict(was, now))
             yield Setting(Pointer.of("gitops", source, "verify"), old, new, loosens)
+
+
+def _sources(before: GitOps, after: GitOps) -> Iterator[Setting]:
+    """Yield from where the GitOps engine takes what it applies: any other source has others who can
+    write there, and so start what they want. The first repository of all is no other one.
+    """
+    if after.engine != "none" and before.repository.url:
+        path, sides = Pointer("/gitops/repository"), (before.repository, after.repository)
+        yield from _texts(path, *sides, ("url", "revision", "path"), loosens=True)
+    if after.engine != "none" and after.mode == "chart":
+        path, names = Pointer("/gitops/chart"), ("oci", "version", "url", "revision", "path")
+        yield from _texts(path, before.chart, after.chart, names, loosens=True)
 
 
 def _required(verify: Verify | None) -> Data:

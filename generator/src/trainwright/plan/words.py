@@ -278,9 +278,25 @@ def _policies(plan: Plan) -> Iterator[str]:
 
 
 def policy(change: SettingChange) -> str:
+    path = change.cause.path
+    changed = f"{change_line(change.cause)} ({change.cause.place})"
+    if path.parent in _SOURCES and path.last != "verify":
+        follows = _SOURCES[path.parent]
+        return f"{change.environment} is applied from elsewhere: {changed}: {follows}"
     effect = "allows more" if change.loosens else "allows less"
-    place = change.cause.place
-    return f"{change.environment} {effect} than before: {change_line(change.cause)} ({place})"
+    return f"{change.environment} {effect} than before: {changed}"
+
+
+# What follows for runs from another source of the GitOps engine, by the setting's parent.
+_SOURCES = {
+    "/gitops/repository": (
+        "once the wiring is applied the engine follows other files, and those who can write there "
+        "start trainings"
+    ),
+    "/gitops/chart": (
+        "new runs are rendered by that chart, and those who can write there decide what starts"
+    ),
+}
 
 
 _COUNTED = {"capacity": "capacity", "pricePerGpuHour": "price", "currency": "currency"}
@@ -299,7 +315,8 @@ def wiring(plan: Plan) -> Iterator[str]:
     change = plan.wiring
     for setting in change.settings:
         place = f"{change_line(setting.cause)} in {setting.environment} ({setting.cause.place})"
-        yield f"{place}: {_SETTINGS[setting.cause.path.last, setting.cause.after]}"
+        holds = _MOVED if setting.moves else _SETTINGS[setting.cause.path.last, setting.cause.after]
+        yield f"{place}: {holds}"
     if change.stale:
         folders = sorted({path.split("/")[1] for path in change.stale if path.count("/") > 1})
         apply = listed([f"{WIRING}/{name}" for name in folders], 3) or WIRING
@@ -314,6 +331,10 @@ def wiring(plan: Plan) -> Iterator[str]:
         )
 
 
+_MOVED = (
+    "once the wiring is applied all active runs begin anew in the other cluster, and those in the "
+    "old one go on until they are deleted there"
+)
 # What holds of the runs that there are once the wiring is applied, by the setting and its value.
 _SETTINGS: Mapping[tuple[str, Data], str] = {
     ("prune", "confirm"): "once the wiring is applied no sync deletes a run, whenever it began",

@@ -63,6 +63,12 @@ def of_environment(
     return (built_in, *_only_target(environment, built_in), *written)
 
 
+def of_gitops(below: Sequence[Layer]) -> Layered:
+    """Return the `gitops` of an environment with the line that set each of its values."""
+    files = (layer for layer in below if layer.label in (DEFAULTS, ENVIRONMENT))
+    return stack(tuple(Layer(it.label, it.document, Pointer("/gitops")) for it in files))
+
+
 def _only_target(environment: Document | None, built_in: Layer) -> Iterator[Layer]:
     """Yield a layer that makes the only target of an environment the default of its jobs, unless it
     is the built-in default.

@@ -33,8 +33,9 @@ from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.recorded_job import began_in
 from trainwright.runs.workspace import Workspace
+from trainwright.specs.layers import of_gitops
 from trainwright.specs.load import LoadedEnvironment, Reader
-from trainwright.specs.merge import DEFAULTS, ENVIRONMENT, Layer, Layered, stack
+from trainwright.specs.merge import Layered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ def load_sites(workspace: Workspace, names: tuple[str, ...] = ()) -> LoadedSites
         if not _applied(place):
             raise SelectionError(f"nothing applies {name}: its gitops.engine is none")
         folder, loaded = workspace.folder(name), workspace.loaded(name)
-        settings, (site, unread) = _settings(loaded), surveyed(name)
+        settings, (site, unread) = of_gitops(loaded.layers), surveyed(name)
         # A run that cannot be read must not be left out: its release would be deleted.
         findings += _unreadable(folder, jobs[name])
         findings += unread
@@ -136,17 +137,6 @@ def _site(
 def _applied(environment: Environment | None) -> bool:
     # An environment that cannot be read counts as well, so that its errors are reported.
     return environment is None or environment.gitops.engine != "none"
-
-
-def _settings(loaded: LoadedEnvironment) -> Layered:
-    """Return `gitops` with the line that set each of its values."""
-    return stack(
-        tuple(
-            Layer(layer.label, layer.document, Pointer("/gitops"))
-            for layer in loaded.layers
-            if layer.label in (DEFAULTS, ENVIRONMENT)
-        )
-    )
 
 
 def _earlier(folder: RenderedFolder, today: Environment) -> tuple[Environment, ...]:
