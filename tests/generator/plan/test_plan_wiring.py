@@ -155,6 +155,26 @@ def test_nobody_is_told_to_apply_a_file_that_was_edited_by_hand(flux: Repository
     assert "After the merge apply" not in text
 
 
+def test_a_file_of_wiring_that_was_edited_by_hand_is_said_first(flux: Repository) -> None:
+    path = "wiring/lab/kustomizations.yaml"
+    file = flux.root / path
+    file.write_text(file.read_text() + "---\n" + ADMIN)
+    line = f"{path} is not written as it is by `trainwright gitops wire`, and is applied by"
+    first, second, *_ = _plan(flux).splitlines()
+    assert first.startswith(line)
+    assert second.startswith("1 edited file in wiring/")
+    assert line in _plan(flux, "markdown")
+    assert "is not written as it is by" in _plan(flux, "html")
+    assert _data(flux)["wiring"]["foreign"] == [path]
+
+
+def test_a_file_of_wiring_that_the_merge_leaves_behind_is_no_foreign_one(flux: Repository) -> None:
+    _job(flux, "new")
+    assert flux.run("render").exit_code == 0
+    assert STALE in _plan(flux)
+    assert _data(flux)["wiring"]["foreign"] == []
+
+
 def test_the_wiring_of_a_commit_is_that_of_the_commit(flux: Repository) -> None:
     _job(flux, "new")
     assert flux.run("render").exit_code == 0

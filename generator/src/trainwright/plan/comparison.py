@@ -216,12 +216,12 @@ class Comparison(Owner):
             if path.startswith(f"{WIRING}/") and self.after.tree.kind(path) == "file"
         ]
         manifests = [path for path in there if path.endswith(_MANIFESTS)]
+        foreign = [path for path in manifests if path not in files.current]
         if files.refused:  # whatever differs is unproven
-            files = WiringFiles(stale=tuple(manifests))
-        known = {*files.stale, *files.current}
+            files, foreign = WiringFiles(stale=tuple(manifests)), []
         return WiringChange(
             stale=tuple(it for it in files.stale if is_wiring_of(it, names)),
-            foreign=tuple(it for it in manifests if it not in known),
+            foreign=tuple(foreign),
             changed=tuple(it for it in there if it in files.current and is_wiring_of(it, names)),
             settings=self._settings(policies.wiring),
         )

@@ -41,8 +41,11 @@ def verdict(plan: Plan) -> str:
     """Return a line of at most 100 characters: riskiest first, the rest as a count."""
     forged = len({finding.place.file for finding in plan.underived})
     first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
-    if foreign := len(plan.wiring.foreign):
-        first.append(f"{plural(foreign, 'file')} in {WIRING}/ that nothing writes")
+    edited = {*plan.wiring.foreign} & {*plan.wiring.stale}
+    if unwritten := len({*plan.wiring.foreign} - edited):
+        first.append(f"{plural(unwritten, 'file')} in {WIRING}/ that nothing writes")
+    if edited:
+        first.append(f"{plural(len(edited), 'edited file')} in {WIRING}/")
     if moved := _environments(it.environment for it in plan.wiring.settings if it.moves):
         first.append(f"active runs of {moved} begin anew in another cluster")
     rests = [[it for it in _rest(plan, brief) if it[1]] for brief in range(3)]

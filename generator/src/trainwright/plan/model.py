@@ -224,7 +224,8 @@ class WiringChange:
     """What a merge leaves to do with the objects of a GitOps engine in wiring/, by path.
 
     `stale` files are not as `gitops wire` writes them, `changed` ones are, and differ from before.
-    It writes no `foreign` one, which the merge changes: what applies the folder applies them too.
+    It does not write `foreign` ones so, or at all, and the merge changes them: what applies the
+    folder applies them too.
     """
 
     stale: tuple[str, ...] = ()

@@ -245,10 +245,11 @@ def notes(plan: Plan) -> Iterator[str]:
 
 
 def _foreign(plan: Plan) -> Iterator[str]:
-    """Yield a line for each changed file of wiring/ that `gitops wire` does not write."""
+    """Yield a line for each changed file of wiring/ that `gitops wire` does not write so."""
     for path in plan.wiring.foreign:
+        so = " as it is" if path in plan.wiring.stale else ""
         yield (
-            f"{path} is not written by `trainwright gitops wire`, and is applied by whatever "
+            f"{path} is not written{so} by `trainwright gitops wire`, and is applied by whatever "
             f"applies {WIRING}/, with its rights: read it"
         )
 
