@@ -16,7 +16,8 @@ from trainwright.datatypes.environment import ChartSource, Environment, GitOps, 
 from trainwright.datatypes.environment import Repository as Source
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.pointer import Pointer
-from trainwright.plan import policies
+from trainwright.plan import policies, words
+from trainwright.specs.demand import Demand, Range
 
 POOLS = "pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 64}}\n"
 WAIVER = "waivers: [{rule: TW715, reason: old image, until: 'UNTIL', job: JOB}]\n"
@@ -271,6 +272,44 @@ def test_what_the_sums_are_counted_by_is_named_and_loosens_nothing(
     assert [it["environment"] for it in data["amounts"]] == ["lab"]
     for output in ("markdown", "html"):
         assert f"lab counts with another {shown.partition(':')[0]}: " in _plan(repository, output)
+
+
+PRICED = POOLS.replace(CAPACITY, f"{CAPACITY}, {PRICE}")
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "shown"),
+    [(PRICED, POOLS, "$32 → unknown"), (POOLS, PRICED, "unknown → $32")],
+    ids=["removed", "added"],
+)
+def test_a_job_without_a_price_is_not_free(was: str, now: str, shown: str, tmp_path: Path) -> None:
+    budget = "budget: {cost: 100}\n"
+    repository = _planned(tmp_path / "clone", "", "")
+    repository.environment("lab", was + budget)
+    git_repository.commit(repository.root, "Before")
+    git(repository.root, "branch", "--force", "main", "HEAD")
+    repository.environment("lab", now + budget)
+    rows = [it for it in _plan(repository).splitlines() if it.startswith("lab   ")]
+    pool, limit = rows
+    assert pool.endswith(shown)
+    assert limit.endswith(f"{shown} of $100")
+    assert "$0" not in _plan(repository, "markdown")
+    before, after = (_data(repository)["environments"][0][side] for side in ("before", "after"))
+    assert before["unpricedJobs"] + after["unpricedJobs"] == 1
+
+
+@pytest.mark.parametrize(
+    ("cost", "unpriced", "shown"),
+    [
+        (32, 0, "$32"),
+        (32, 2, "$32 and 2 jobs without a price"),
+        (-32, 0, "-$32"),
+        (-32, 1, "unknown"),
+        (32, -1, "$32"),
+    ],
+)
+def test_a_cost_names_the_jobs_that_it_lacks(cost: int, unpriced: int, shown: str) -> None:
+    assert words.cost(Demand(cost=Range(cost, cost), unpriced=unpriced), "USD") == shown
 
 
 def test_the_same_amounts_are_not_named(tmp_path: Path) -> None:

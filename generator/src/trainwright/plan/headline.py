@@ -170,7 +170,7 @@ def requested(plan: Plan, *, brief: bool = False) -> Iterator[str]:
         yield ", ".join(words.asked(hours, "", sign=True))
     costs = defaultdict[str, Demand](lambda: NOTHING)
     for it in plan.changing:
-        costs[it.currency] += Demand(cost=it.asked.cost)
+        costs[it.currency] += Demand(cost=it.asked.cost, unpriced=it.asked.unpriced)
     yield ", ".join(
-        words.money(cost.cost, currency, sign=True) for currency, cost in costs.items() if cost.cost
+        words.cost(cost, currency, sign=True) for currency, cost in costs.items() if cost.cost
     )

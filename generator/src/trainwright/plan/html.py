@@ -157,7 +157,7 @@ def requests(demand: Demand, currency: str, *, sign: bool = False) -> Data:
     parts = (
         Demand(nodes=demand.nodes, gpus=demand.gpus),
         Demand(hours=demand.hours, unbounded=demand.unbounded),
-        Demand(cost=demand.cost),
+        Demand(cost=demand.cost, unpriced=demand.unpriced),
     )
     return [", ".join(words.asked(part, currency, sign=sign)) for part in parts]
 

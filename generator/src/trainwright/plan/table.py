@@ -76,7 +76,7 @@ def _cells(environment: EnvironmentPlan, use: Use) -> Iterator[Cell]:
     yield Cell((use.what,))
     yield Cell() if budget else _at_once(use, held)
     yield _hours(use, hours)
-    yield _changed(use.before.cost, use.after.cost, cost, currency=environment.currency)
+    yield _cost(use, cost, environment.currency)
     yield Cell(tuple(filter(None, (_again(use, environment.currency),))))
 
 
@@ -94,6 +94,13 @@ def _hours(use: Use, fit: CapacityCheck | None) -> Cell:
     if not hours:
         return Cell((unbounded,))
     return replace(hours, limit=" ".join(filter(None, (hours.limit, f"and {unbounded}"))))
+
+
+def _cost(use: Use, fit: CapacityCheck | None, currency: str) -> Cell:
+    """Return what both sides cost, which is unknown for jobs whose pool has no price."""
+    cost = _changed(use.before.cost, use.after.cost, fit, currency=currency)
+    sides = (words.cost(it, currency) for it in (use.before, use.after))
+    return replace(cost, sides=tuple(dict.fromkeys(sides))) if cost else cost
 
 
 def _changed(
@@ -128,7 +135,8 @@ def _again(use: Use, currency: str) -> str:
     """Return what the merge requests; empty if it equals the difference. New runs count in full."""
     if _rounded(use.asked) == _rounded(use.after - use.before):
         return ""
-    return words.signed(Demand(hours=use.asked.hours, cost=use.asked.cost), currency)
+    hours, cost, unpriced = use.asked.hours, use.asked.cost, use.asked.unpriced
+    return words.signed(Demand(hours=hours, cost=cost, unpriced=unpriced), currency)
 
 
 def _rounded(demand: Demand) -> tuple[float, ...]:

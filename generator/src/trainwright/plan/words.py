@@ -103,6 +103,17 @@ def money(value: Range, currency: str, *, sign: bool = False) -> str:
     return " to ".join(dict.fromkeys(shown))
 
 
+def cost(demand: Demand, currency: str, *, sign: bool = False) -> str:
+    """Return what a demand costs: "$335", "$335 and 1 job without a price", "unknown"."""
+    known = money(demand.cost, currency, sign=sign)
+    if demand.unpriced <= 0:
+        return known
+    # What a job no longer costs that has no price now is not saved.
+    if demand.cost.high <= 0:
+        return "unknown"
+    return f"{known} and {plural(demand.unpriced, 'job')} without a price"
+
+
 def asked(demand: Demand, currency: str, *, sign: bool = False) -> Iterator[str]:
     """Yield the parts of a demand as short texts; unbounded jobs are always mentioned."""
     if demand.gpus:
@@ -114,7 +125,7 @@ def asked(demand: Demand, currency: str, *, sign: bool = False) -> Iterator[str]
     if demand.hours:
         yield f"{span(demand.hours, sign=sign)} GPU-h"
     if demand.cost:
-        yield money(demand.cost, currency, sign=sign)
+        yield cost(demand, currency, sign=sign)
     if demand.unbounded:
         jobs = abs(demand.unbounded)
         less = "no longer " if demand.unbounded < 0 else ""
