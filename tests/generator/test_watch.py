@@ -115,7 +115,7 @@ def test_a_plan_follows_the_files(repository: Repository, start: type[Watching])
     watching = start("plan", "--against", "main", "--watch")
     watching.until("Nothing changes for any job")
     repository.job("prod/llm", "nodeSelector: {a: b}\n")
-    assert "nodeSelector" in watching.until("Replaces 1 running job") + watching.until(
+    assert "nodeSelector" in watching.until("Starts 1 run beside the old one") + watching.until(
         "nodeSelector"
     )
     repository.job("prod/llm")

@@ -112,11 +112,20 @@ def test_money_and_what_is_unbounded_are_kept_longer_than_counts_of_objects() ->
     assert unbounded.after is not None
     demand = Demand(gpus=Range(4, 4), unbounded=1)
     unbounded = replace(unbounded, after=replace(unbounded.after, demand=demand))
+    unbounded = replace(unbounded, ending=_waiting("d").ending)
     found = review([*map(_waiting, "abc"), unbounded], [pool])
     (environment,) = found.environments
     found = replace(found, environments=(replace(environment, objects=objects),))
     assert headline.verdict(found) == (
-        "Replaces 4 running jobs · +144 GPU-h, 1 unbounded · +$1,005 · prod pool h100 lacks 12 GPUs"
+        "Starts 4 runs beside old ones · +144 GPU-h, 1 unbounded · +$1,005 · "
+        "prod pool h100 lacks 12 GPUs"
+    )
+
+
+def test_a_run_that_goes_on_is_not_counted_as_replaced() -> None:
+    found = review([_waiting("a"), change("b"), replace(change("c"), action=Action.SUSPENDED)])
+    assert headline.verdict(found).startswith(
+        "Starts 1 run beside the old one, replaces 1 running job, suspends 1 · "
     )
 
 

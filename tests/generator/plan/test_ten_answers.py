@@ -54,6 +54,7 @@ class Merge:
     saves: str = ""
     old: str = "nodes: 2"
     new: str = "nodes: 3"
+    begun: str = "state: active"
 
 
 MERGES = {
@@ -78,14 +79,14 @@ MERGES = {
         saves=SAVES,
     ),
     "it keeps training, and another saves to its folder": Merge(
-        "Replaces 1 running job · 1 old run keeps running · +",
+        "Starts 1 run beside the old one · +",
         "new run: after the merge NEW saves to the same folder, /out/llm on claim ckpt, and OLD "
         f"keeps training (16 GPUs) beside it until `{DELETION}`; after that both have written to "
         "/out/llm on claim ckpt",
         saves=SAVES_THERE,
     ),
     "it keeps training until it is deleted": Merge(
-        "Replaces 1 running job · 1 old run keeps running · +",
+        "Starts 1 run beside the old one · +",
         "new run: after the merge NEW starts from scratch, and OLD keeps training (16 GPUs) beside "
         f"it until `{DELETION}`; after that its progress is lost: "
         "no variable or flag makes it save checkpoints",
@@ -99,9 +100,15 @@ MERGES = {
     ),
     "its spec is gone, and it goes on": Merge(
         "Leaves 1 job running",
-        f"left running: its spec is gone; OLD: it stays in the cluster until `{DELETION}`; what "
-        "it saved stays in /out/runs/OLD on claim ckpt",
+        f"left running: its spec is gone; OLD: it stays in the cluster until `{DELETION}`; after "
+        "that what it saved stays in /out/runs/OLD on claim ckpt",
         saves=SAVES,
+        new=GONE,
+    ),
+    "its spec is gone, and it stays without pods": Merge(
+        "Leaves 1 job suspended",
+        f"left suspended: its spec is gone; OLD: it stays in the cluster until `{DELETION}`",
+        begun="state: suspended",
         new=GONE,
     ),
     "it is cancelled, and what is saved elsewhere stays": Merge(
@@ -134,6 +141,28 @@ MERGES = {
 }
 
 
+@pytest.mark.parametrize(
+    ("gitops", "end"),
+    [
+        (CONFIRMED, "  NEW will start; OLD stays in the cluster until it is deleted\n"),
+        (AT_ONCE, "  NEW will replace OLD\n"),
+    ],
+    ids=["confirm", "immediate"],
+)
+def test_rendering_names_what_becomes_of_the_run_before(
+    gitops: str, end: str, tmp_path: Path
+) -> None:
+    made = Repository(git_repository.init(tmp_path / "clone"))
+    made.environment("prod", f"{ENVIRONMENT}{gitops}\n")
+    made.write("prod/jobs/llm.yaml", JOB)
+    assert made.run("render").exit_code == 0
+    git_repository.commit(made.root, "Begin")
+    old = _run(made)
+    made.write("prod/jobs/llm.yaml", JOB.replace("nodes: 2", "nodes: 3"))
+    done = made.run("render")
+    assert end.replace("OLD", old).replace("NEW", _run(made)) in done.stdout
+
+
 @pytest.fixture(params=MERGES)
 def merge(request: pytest.FixtureRequest) -> Merge:
     return MERGES[request.param]
@@ -144,7 +173,7 @@ def repository(merge: Merge, tmp_path: Path) -> Repository:
     """A repository in which a run was merged, and a branch that changes it."""
     made = Repository(git_repository.init(tmp_path / "clone"))
     made.environment("prod", f"{ENVIRONMENT}{merge.gitops}\n")
-    made.write("prod/jobs/llm.yaml", JOB + merge.saves)
+    made.write("prod/jobs/llm.yaml", JOB.replace("state: active", merge.begun) + merge.saves)
     assert made.run("render").exit_code == 0
     git_repository.commit(made.root, "Begin")
     git(made.root, "checkout", "--quiet", "-b", "change")
@@ -211,7 +240,7 @@ def test_programs_read_the_same_of_it(merge: Merge, repository: Repository) -> N
     lost = re.search(r"(\d+) job loses its progress", merge.headline)
     assert plan["losesProgress"] == (int(lost[1]) if lost else 0)
     endings = [change["ending"] for change in plan["changes"] if change["ending"]]
-    waits = DELETION in merge.happens
+    waits = DELETION in merge.happens and merge.begun == "state: active"
     ends = waits or "the merge stops" in merge.happens or "are deleted" in merge.happens
     assert len(endings) == (ends or "deletes the object" in merge.happens)
     for ending in endings:

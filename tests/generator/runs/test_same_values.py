@@ -61,7 +61,7 @@ def test_another_value_of_the_own_file_is_another_run(edit: str, repository: Rep
     decision = Workspace(Folder(repository.root)).job(JobFile("prod", "llm")).decision
     assert decision is not None
     assert decision.step is Step.BEGIN
-    assert "Replaces 1 running job" in repository.run("plan", "--against", "HEAD").stdout
+    assert "Starts 1 run beside the old one" in repository.run("plan", "--against", "HEAD").stdout
     assert _render(repository) != files
 
 

@@ -465,4 +465,6 @@ def test_a_plan_counts_the_runs_that_a_shared_edit_begins_in_a_playground(
     rendered(committed)
     commit(committed, "A playground")
     edit(committed, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
-    assert committed.run("plan", "--against", "HEAD").output.startswith("Replaces 2 running jobs")
+    assert committed.run("plan", "--against", "HEAD").output.startswith(
+        "Starts 2 runs beside old ones"
+    )

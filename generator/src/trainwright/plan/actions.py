@@ -77,14 +77,14 @@ def _ended(was: Training, after: PlannedRun | None) -> tuple[Action, str]:
             gone += f"; if its pods still run, its {held} are held until it is deleted"
         return Action.RETIRED, f"it is in the ledger of finished runs; {gone}"
     if before.state == "active":
-        gone = f"{gone}; {was.progress}"
+        waits = was.is_kept(after) or was.departure is Departure.CONFIRMED
+        gone = f"{gone}; {'after that ' if waits else ''}{was.progress}"
     if was.goes_on(after):
         return Action.LEFT, gone if after else f"its spec is gone; {gone}"
-    if after is None:
-        return Action.DELETED, f"its spec is gone; {gone}"
-    if after.state == "cancelled":
+    if after is not None and after.state == "cancelled":
         return Action.CANCELLED, gone
-    return Action.DELETED, f"it renders to nothing; {gone}"
+    action = Action.LEFT_SUSPENDED if was.is_kept(after) else Action.DELETED
+    return action, f"{'it renders to nothing' if after else 'its spec is gone'}; {gone}"
 
 
 def ending(action: Action, was: Training) -> Ending | None:

@@ -1053,9 +1053,10 @@ def _files(run: PlannedRun | None) -> Mapping[str, str]:
 
 
 _MAKES = frozenset({Action.STARTED, Action.ADOPTED})
-_LEAVES = frozenset({Action.LEFT, Action.DELETED, Action.CANCELLED})
+_GONE = frozenset({Action.DELETED, Action.LEFT, Action.LEFT_SUSPENDED})
+_LEAVES = _GONE | {Action.CANCELLED}
 _ENDED = _LEAVES | {Action.RETIRED}
-_OF_LOST = frozenset({Action.BROKEN, Action.DELETED, Action.LEFT})
+_OF_LOST = _GONE | {Action.BROKEN}
 _BEGINS = frozenset({Action.STARTED, Action.NEW_RUN})
 _CONTINUES = frozenset({Action.UNCHANGED, Action.IN_PLACE})
 # Actions that need no newly rendered files.

@@ -22,6 +22,7 @@ _VERBS = {
     Action.BROKEN: "cannot render {}",
     Action.DELETED: "deletes {}",
     Action.LEFT: "leaves {} running",
+    Action.LEFT_SUSPENDED: "leaves {} suspended",
     Action.MIXED: "mixes versions in {}",
     Action.IGNORED: "has no effect on {}",
     Action.CANCELLED: "cancels {}",
@@ -34,6 +35,7 @@ _VERBS = {
     Action.ADOPTED: "adopts {}",
     Action.OUTDATED: "keeps old values in {}",
 }
+_BESIDE = "starts {} beside {}"  # new runs, where no engine ends those before
 _ENDING = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN})
 
 
@@ -74,15 +76,13 @@ def _line(first: list[str], actions: str, rest: list[str]) -> str:
 
 def _actions(plan: Plan) -> list[str]:
     """Return summaries of what happens to jobs: a full one, then ones that only count ever more."""
-    by_action = defaultdict[Action, list[JobChange]](list)
+    by_verb = defaultdict[str, list[JobChange]](list)
     for change in plan.changes:
-        by_action[change.action].append(change)
-    ranked = [(action, by_action[action]) for action in _VERBS if action in by_action]
-    phrases = [
-        _VERBS[action].format(_jobs(action, changes) if position == 0 else f"{len(changes):,}")
-        for position, (action, changes) in enumerate(ranked)
-    ]
-    others = [sum(len(it) for _, it in ranked[shown:]) for shown in range(len(ranked) + 1)]
+        by_verb[_verb(change)].append(change)
+    ranked = list(by_verb.values())  # as changes are listed, the riskiest first
+    named = next((it for it in ranked if _verb(it[0]) != _BESIDE), [])
+    phrases = [_phrase(changes, names=changes is named) for changes in ranked]
+    others = [sum(map(len, ranked[shown:])) for shown in range(len(ranked) + 1)]
     return [
         ", ".join(
             (*phrases[:shown], *([f"changes {others[shown]:,} more"] if others[shown] else []))
@@ -91,23 +91,33 @@ def _actions(plan: Plan) -> list[str]:
     ]
 
 
+def _verb(change: JobChange) -> str:
+    waits = change.ending is not None and change.ending.waits
+    return _BESIDE if change.action is Action.NEW_RUN and waits else _VERBS[change.action]
+
+
+def _phrase(changes: list[JobChange], *, names: bool) -> str:
+    """Return what happens to jobs in the same way, as a count of jobs if it `names` them."""
+    number, verb = len(changes), _verb(changes[0])
+    if verb == _BESIDE:
+        return verb.format(plural(number, "run"), "the old one" if number == 1 else "old ones")
+    return verb.format(_jobs(changes[0].action, changes) if names else f"{number:,}")
+
+
 def _jobs(action: Action, changes: list[JobChange]) -> str:
     active = all(change.before and change.before.state == "active" for change in changes)
     return plural(len(changes), "running job" if action in _ENDING and active else "job")
 
 
 def _rest(plan: Plan, brief: int) -> Iterator[tuple[int, str]]:
-    """Yield clauses on lost progress, old runs that go on, requests, limits, errors and objects,
-    each after its rank: what has no room is dropped from the highest one.
+    """Yield clauses on lost progress, requests, limits, errors and objects, each after its rank:
+    what has no room is dropped from the highest one.
 
     The larger `brief`, the shorter: from 1 on jobs without a bound are a count, and then a limit
     that is exceeded is one, as several always are.
     """
     if lost := sum(change.loses for change in plan.changes):
         yield 0, f"{plural(lost, 'job')} {'loses its' if lost == 1 else 'lose their'} progress"
-    ends = [change.ending for change in plan.changes if change.action is Action.NEW_RUN]
-    if stay := sum(end is not None and end.waits for end in ends):
-        yield 6, f"{plural(stay, 'old run')} {'keeps' if stay == 1 else 'keep'} running"
     yield 1, _loosened(plan)
     if plan.waived:
         yield 3, f"adds {plural(plan.waived, 'waiver')}"

@@ -30,7 +30,7 @@ _DIFFS = 4_000_000
 _DANGER = frozenset(
     {Action.REJECTED, Action.BROKEN, Action.DELETED, Action.LEFT, Action.MIXED, Action.IGNORED}
 )
-_WARNING = frozenset({Action.CANCELLED, Action.NEW_RUN, Action.OUTDATED})
+_WARNING = frozenset({Action.LEFT_SUSPENDED, Action.CANCELLED, Action.NEW_RUN, Action.OUTDATED})
 
 
 def render(plan: Plan, style: Style) -> str:

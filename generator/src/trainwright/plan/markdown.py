@@ -43,6 +43,7 @@ _ICONS = {
     "broken": "❌",
     "deleted": "🗑️",
     "left running": "⚠️",
+    "left suspended": "⏸️",
     "mixed": "⚠️",
     "ignored": "⚠️",
     "cancelled": "🛑",

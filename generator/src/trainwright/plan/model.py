@@ -22,6 +22,7 @@ class Action(enum.StrEnum):
     BROKEN = "broken"  # errors: there is nothing to render
     DELETED = "deleted"  # the object is removed although its spec does not ask for it
     LEFT = "left running"  # no longer in git, but nothing ends it in the cluster
+    LEFT_SUSPENDED = "left suspended"  # the same of a suspended run
     MIXED = "mixed"  # accepted, but restarted pods will differ from their peers
     IGNORED = "ignored"  # accepted, but without effect
     CANCELLED = "cancelled"

@@ -23,6 +23,7 @@ _COLORS = {
     "broken": "red",
     "deleted": "red",
     "left running": "red",
+    "left suspended": "yellow",
     "mixed": "red",
     "ignored": "yellow",
     "cancelled": "yellow",

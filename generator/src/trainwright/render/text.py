@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from itertools import islice
 
 from trainwright.datatypes.data import mapping
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.listing import first, listed, plural
 from trainwright.files.filetree import Changes
 from trainwright.findings.visibility import visible
+from trainwright.kinds import NAMED
 from trainwright.render.build import Build, EnvironmentBuild
+from trainwright.rules.gitops import Departure, leaving
 from trainwright.runs.decision import OF_WIRING
 from trainwright.runs.record import Record
 from trainwright.specs.merge import BUILT_IN
@@ -20,7 +23,8 @@ def summary(plan: Build, verb: str) -> str:
     """Return a line per environment, on its jobs and its changed files, and then its new runs."""
     width = max((len(e.name) for e in plan.environments), default=0)
     return "".join(
-        f"{e.name:<{width}}  {plural(len(e.jobs), 'job'):>9}  {counts(e, verb)}\n{_begun(e)}"
+        f"{e.name:<{width}}  {plural(len(e.jobs), 'job'):>9}  {counts(e, verb)}\n"
+        f"{_begun(e, plan.workspace.sound(e.name))}"
         for e in plan.environments
     )
 
@@ -28,17 +32,21 @@ def summary(plan: Build, verb: str) -> str:
 _MOST = 8  # runs of an environment that are named
 
 
-def _begun(environment: EnvironmentBuild) -> str:
+def _begun(build: EnvironmentBuild, environment: Environment | None) -> str:
     """Return the runs that begin, one per line, replacements of other runs first."""
-    if environment.changes is None:
+    if build.changes is None or environment is None:
         return ""
-    runs = sorted(environment.begun, key=lambda run: (not run.replaces, run.object))
-    lines = first(
-        runs,
-        _MOST,
-        lambda run: f"{run.object} will {f'replace {run.replaces}' if run.replaces else 'start'}",
-    )
+    runs = sorted(build.begun, key=lambda run: (not run.replaces, run.object))
+    lines = first(runs, _MOST, lambda run: _begins(run, environment))
     return "".join(f"  {line}\n" for line in lines)
+
+
+def _begins(run: Record, environment: Environment) -> str:
+    if not run.replaces:
+        return f"{run.object} will start"
+    if NAMED[run.target].is_served and leaving({}, environment.gitops) is Departure.KEPT:
+        return f"{run.object} will start; {run.replaces} stays in the cluster until it is deleted"
+    return f"{run.object} will replace {run.replaces}"
 
 
 def runtime_needed(build: Build) -> str:
