@@ -16,7 +16,7 @@ from rule_samples import hits, reported
 
 from trainwright.datatypes.data import Data
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
-from trainwright.reports.rule_text import checks, reported_by, since, waiving
+from trainwright.reports.rule_text import checks, is_of_jobs, reported_by, since, waiving
 from trainwright.rule_model.edit import EditRule, EditSample
 from trainwright.rule_model.rule import Rule, Sample
 from trainwright.rule_model.spec_sample import (
@@ -221,11 +221,14 @@ def _waiving(rule: Any) -> Iterator[str]:
     if rule.id not in waivable():
         yield from (waiving(rule), "")
         return
-    yield from (waiving(rule), "", "For one job, in its spec:", "")
-    example = f'waivers:\n  {rule.id}:\n    reason: "why it is accepted"\n    until: "2027-06-30"'
-    yield from _block("yaml", example)
-    yield from ("For all jobs of an environment, in environment.yaml:", "")
-    weights = "or note, warning, error; required: no job may waive it"
+    yield from (waiving(rule), "")
+    if is_of_jobs(rule):
+        yield from ("For one job, in its spec:", "")
+        until = 'reason: "why it is accepted"\n    until: "2027-06-30"'
+        yield from _block("yaml", f"waivers:\n  {rule.id}:\n    {until}")
+    every = "all jobs of an environment" if is_of_jobs(rule) else "an environment"
+    yield from (f"For {every}, in environment.yaml:", "")
+    weights = "or note, warning, error" + "; required: no job may waive it" * is_of_jobs(rule)
     yield from _block("yaml", f"severities: {{{rule.id}: off}} # {weights}")
 
 

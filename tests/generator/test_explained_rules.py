@@ -34,6 +34,23 @@ def test_explain_of_a_rule_is_its_page(repository: Repository) -> None:
     assert (item["id"], item["remedy"]) == ("TW760", rule.remedy)
 
 
+# Of what an environment has beside its runs, which no job spec may waive.
+NOT_OF_JOBS = {"TW508", "TW509", "TW510", "TW518", "TW607"}
+
+
+def test_the_page_of_a_rule_has_the_waivers_that_work() -> None:
+    for rule in RULES:
+        page = (ROOT / f"docs/rules/{rule}.md").read_text(encoding="utf-8")
+        assert ("For one job, in its spec:" in page) != (rule in NOT_OF_JOBS), rule
+        assert f"severities: {{{rule}: off}}" in page
+
+
+def test_the_readme_counts_the_rules_that_are_listed(repository: Repository) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    listed = json.loads(repository.run("list", "rules", "-o", "json").stdout)["items"]
+    assert f"[{len(listed)} rules](docs/rules.md)" in readme
+
+
 def test_every_rule_is_explained() -> None:
     for rule in (*DIAGNOSTICS, *RULES, *EDIT_RULES):
         found = rule_text.named(rule)
@@ -42,7 +59,9 @@ def test_every_rule_is_explained() -> None:
         assert shown.startswith(f"{rule}: ")
         assert f"docs/rules/{rule}.md" in shown
         words = " ".join(shown.split())
-        assert ("It cannot be waived" in words) != (f"`waivers: {{{rule}: " in words), rule
+        cannot = "It cannot be waived" in words or rule in NOT_OF_JOBS
+        assert cannot != (f"`waivers: {{{rule}: " in words), rule
+        assert ("It cannot be waived" in words) != (f"`severities: {{{rule}: off}}`" in words), rule
         assert ("A manifest that fails:" in shown) == (rule in RULES), rule
         assert ("A change that is not:" in shown) == (rule in EDIT_RULES), rule
 

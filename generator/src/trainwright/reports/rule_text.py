@@ -14,6 +14,7 @@ from trainwright.datatypes.errors import SelectionError
 from trainwright.datatypes.finding import Severity
 from trainwright.documents.yamlio import dump
 from trainwright.findings.diagnostics import Diagnostic
+from trainwright.kinds import SERVED
 from trainwright.reports.report import every_rule, help_uri
 from trainwright.rule_model.edit import EditRule, EditSample
 from trainwright.rule_model.rule import Rule, Sample
@@ -136,13 +137,24 @@ def waiving(rule: AnyRule) -> str:
     return rule.waive or _SELDOM[rule.severity]
 
 
+def is_of_jobs(rule: AnyRule) -> bool:
+    """Whether jobs may have what a rule finds, so that their specs may waive it: not where it is
+    about kinds such as Application or ClusterQueue, of whose API groups no run has objects.
+    """
+    kinds = rule.kinds if isinstance(rule, Rule) else ()
+    groups = {"", *(group for group, _ in SERVED)}
+    return not kinds or any(group in groups for group, _ in kinds)
+
+
 def _waiver(rule: AnyRule) -> str:
     when = waiving(rule)
     if rule.id not in waivable():
         return when
     job = f"waivers: {{{rule.id}: {{reason: why it is accepted, until: 2027-06-30}}}}"
-    severity = f"severities: {{{rule.id}: off}}"
-    return f"{when} For a job, in its spec, `{job}`; for an environment, in its file, `{severity}`."
+    everywhere = f"or an environment, in its file, `severities: {{{rule.id}: off}}`."
+    if not is_of_jobs(rule):
+        return f"{when} F{everywhere}"
+    return f"{when} For a job, in its spec, `{job}`; f{everywhere}"
 
 
 def since(rule: Documented) -> str:
