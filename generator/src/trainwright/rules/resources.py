@@ -227,13 +227,18 @@ def shm_exceeds_memory(subject: Subject) -> Iterator[Hit]:
 
 
 def _processes(template: PodTemplate) -> tuple[int | None, str]:
-    """Return how many processes a pod is told to start (None: not told), and where."""
-    if template.processes_at:
-        return count(template.processes), template.processes_at
+    """Return how many processes a pod is told to start (None: not told), and where.
+
+    The option of a launcher wins over the variable that an operator sets, as in torchrun.
+    """
     main = template.main
+    option = options(main).get("nproc-per-node", "") if main else ""
+    own = "" if "$" in option else option
+    if template.processes_at and own in ("", template.processes):
+        return count(template.processes), template.processes_at
     if main is None:
         return None, ""
-    told = options(main).get("nproc-per-node") or template.processes
+    told = option or template.processes
     return (1 if not told and starts_one_process(main) else count(told)), main.pointer
 
 
