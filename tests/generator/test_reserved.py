@@ -57,7 +57,7 @@ def _job(repository: Repository, target: str, shape: str, nodes: int, extra: str
     text = (
         "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: own\n"
         f"image: {{repository: r.example.com/x, tag: '1'}}\ntarget: {target}\nnodes: {nodes}\n"
-        f"maxDuration: {'null' if target == 'compose' else '1h'}\n{SHAPES[shape]}{extra}"
+        f"maxDuration: {'null' if target == 'compose' else '1h'}\n{SHAPES.get(shape, '')}{extra}"
     )
     return repository.write("prod/jobs/own.yaml", text)
 
@@ -113,6 +113,60 @@ def test_what_is_written_is_rendered_or_refused_at_its_line(
         assert (name, value) in rendered, name
         if name in VARIABLES:
             assert {message for found, message in rendered if found == name} == {value}
+
+
+LAUNCHED = [
+    (target, launcher)
+    for target in ("pytorchjob", "trainjob", "jobset", "job")
+    for launcher in ("trainwright", "torchrun", "accelerate", "deepspeed")
+]
+OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+OF_NODES = (
+    "PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE", "PET_MASTER_ADDR", "PET_MASTER_PORT",
+    "PET_RDZV_ENDPOINT",
+)  # fmt: skip
+
+
+def _refused(repository: Repository) -> set[str]:
+    done = repository.run("check", "--no-cache", "-o", "json", "prod/own")
+    results = json.loads(done.stdout)["report"]["results"]
+    return {finding["path"] for finding in results if finding["rule"] == "TW026"}
+
+
+@pytest.mark.parametrize(("target", "launcher"), LAUNCHED)
+def test_what_a_launcher_sets_in_its_processes_is_refused(
+    target: str, launcher: str, repository: Repository
+) -> None:
+    started = f"launcher: {launcher}\nentrypoint: {{script: train.py}}\n"
+    env = "".join(f"  {name}: '1'\n" for name in (*OF_RANKS, *OF_NODES, "PET_LOG_DIR", "NODE_RANK"))
+    _job(repository, target, "", 2, f"{started}env:\n{env}")
+    assert _refused(repository) == {f"env.{name}" for name in (*OF_RANKS, *OF_NODES)}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", ["python", "a command"])
+def test_a_program_that_no_launcher_starts_may_be_given_its_local_rank(
+    target: str, shape: str, repository: Repository
+) -> None:
+    _job(repository, target, shape, 1, "env: {LOCAL_RANK: '0'}\n")
+    assert not _refused(repository)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("target", ["trainjob", "jobset", "job"])
+def test_no_two_pods_are_given_the_same_index(
+    target: str, shape: str, repository: Repository
+) -> None:
+    _job(repository, target, shape, 2, "env: {JOB_COMPLETION_INDEX: '0'}\n")
+    assert _refused(repository) == {"env.JOB_COMPLETION_INDEX"}
+
+
+def test_a_command_may_be_given_the_index_from_its_annotation(repository: Repository) -> None:
+    source = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+    index = f'env: {{JOB_COMPLETION_INDEX: {{field: "{source}"}}}}\n'
+    _job(repository, "job", "a command", 2, index)
+    assert not _refused(repository)
+    assert repository.run("render", "prod/own").exit_code == 0
 
 
 @pytest.mark.parametrize("value", ["b", "a", "9", "1"])

@@ -10,8 +10,6 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.rule_model.rule import Rule, warning
 from trainwright.rule_model.subject import Hit, Subject
 
-RESERVED = frozenset(["MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK"])
-
 
 def reserved_env(
     kinds: tuple[GroupKind, ...],

@@ -23,6 +23,7 @@ PORT = 29500  # torchrun's default, and Kubeflow Trainer's
 # Launchers that have to be told which node they are on, whatever an operator sets.
 NUMBERED = ("accelerate", "deepspeed")
 ROLE = "node"  # in the names of pods, if they are one group
+INDEX = "JOB_COMPLETION_INDEX"  # set by Kubernetes, where the container has none of that name
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 

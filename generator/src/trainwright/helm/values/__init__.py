@@ -11,7 +11,7 @@ from posixpath import join
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment
-from trainwright.datatypes.job import GIVEN, File, Job
+from trainwright.datatypes.job import GIVEN, File, Job, ValueFrom
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.same import digest
 from trainwright.datatypes.volumes import Volume
@@ -24,7 +24,7 @@ from trainwright.kinds.target import Target, Unsupported
 from trainwright.objects import own_labels
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.objects.kustomize import LOCAL_CONFIG, leaves_out
-from trainwright.objects.pods import code, command, shm
+from trainwright.objects.pods import code, command, launchers, shm
 from trainwright.objects.pods.flags import flag_arguments
 from trainwright.objects.pods.template import CHECKPOINT_DIR, ROLE_LABEL
 from trainwright.specs.merge import merge
@@ -147,11 +147,7 @@ def reserved(
         **_variables(job, name),
         **{k: v for each in set_by_us for k, v in each.items()},
     }
-    for field, written in (("env", job.env), ("secrets", job.secrets)):
-        for variable, value in written.items():
-            own = set_variables.get(variable, value)
-            if value != own and variable not in indexed.UNBUFFERED:
-                yield _reserved(target, Pointer.of(field, variable))
+    yield from _reserved_variables(job, set_variables)
     of_pods = merge(_metadata_for_others(job, environment), decided)
     labels = {
         **_own_labels(job, name),
@@ -169,6 +165,33 @@ def reserved(
     for annotation, value in job.pod_annotations.items():
         if value != annotations.get(annotation, value):
             yield _reserved(target, Pointer.of("podAnnotations", annotation))
+
+
+def _reserved_variables(job: Job, rendered: Mapping[str, Data]) -> Iterator[Unsupported]:
+    """Yield variables of the job that have another value in `rendered`, or that its launcher or a
+    controller sets.
+    """
+    target = TARGETS[job.target]
+    for field, written in (("env", job.env), ("secrets", job.secrets)):
+        for variable, value in written.items():
+            at = Pointer.of(field, variable)
+            if value != rendered.get(variable, value) and variable not in indexed.UNBUFFERED:
+                yield _reserved(target, at)
+            elif variable in launchers.set_variables(job):
+                message = (
+                    f"the variable {variable} is decided by the launcher, {job.launcher}, for each "
+                    "node and process: this one would be lost, or end the run"
+                )
+                yield Unsupported(at, message, _remove(at))
+            elif (
+                variable == indexed.INDEX
+                and variable in target.of.variables
+                and not isinstance(value, ValueFrom)  # from the annotation it is the same
+            ):
+                message = f"the variable {variable} is set in every pod of a {target.kind}"
+                yield Unsupported(
+                    at, f"{message}, and with this one all would have the same", _remove(at)
+                )
 
 
 def _reserved_labels(
@@ -201,7 +224,11 @@ def _reserved(target: Target, at: Pointer) -> Unsupported:
     field, key = at.parts
     what = _KINDS_OF_NAMES.get(field, "variable")
     message = f"the {what} {key} is set for every {target.kind}, and this one would be lost"
-    return Unsupported(at, message, f"Remove it ({at.dotted}: null), or use another name.")
+    return Unsupported(at, message, _remove(at))
+
+
+def _remove(at: Pointer) -> str:
+    return f"Remove it ({at.dotted}: null), or use another name."
 
 
 def _own_labels(job: Job, name: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from trainwright.datatypes.data import dig, mapping, mappings, text
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.kinds.environment_rules import RESERVED, reserved_env
+from trainwright.kinds.environment_rules import reserved_env
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.kinds.pytorchjob.spec_rules import (
     REPLICAS,
@@ -19,6 +19,7 @@ from trainwright.kinds.pytorchjob.spec_rules import (
     trainer,
     trainers,
 )
+from trainwright.objects.pods.launchers import RANKS
 from trainwright.objects.pods.launching import launches, starts_ranks
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -41,7 +42,7 @@ def missing_launcher(subject: Subject) -> Iterator[Hit]:
             yield Hit(container.pointer, message)
 
 
-reserved_variable = reserved_env((KIND.group_kind,), RESERVED | {"PYTHONUNBUFFERED"})
+reserved_variable = reserved_env((KIND.group_kind,), RANKS | {"PYTHONUNBUFFERED"})
 
 _NUMBER_FLAG = re.compile(r"--(nnodes|nproc[-_]per[-_]node)(?:=|\s+)(\d+)(?![\d:])")
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.kinds.environment_rules import RESERVED, reserved_env
+from trainwright.kinds.environment_rules import reserved_env
 from trainwright.kinds.trainingjob import KIND
 from trainwright.kinds.trainingjob.target import SHELL_SAFE
+from trainwright.objects.pods.launchers import RANKS
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 
@@ -79,6 +80,6 @@ def invalid_trainingjob_container(subject: Subject) -> Iterator[Hit]:
 RULES = (
     *defined_in(globals()),
     reserved_env(
-        (KIND.group_kind,), RESERVED, lambda subject: subject.spec.get("injectLattice") is True
+        (KIND.group_kind,), RANKS, lambda subject: subject.spec.get("injectLattice") is True
     ),
 )

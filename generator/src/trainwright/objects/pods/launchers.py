@@ -178,3 +178,21 @@ LAUNCHERS: Mapping[str, Launcher] = {
 def own_options(job: Job) -> tuple[str, ...]:
     """Return the launcher options that a job sets, as words of a command line."""
     return tuple(LAUNCHERS[job.launcher].words(job.launcher_options))
+
+
+# What launchers set for each process.
+RANKS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+# What torchrun, and our entrypoint as it does, read in place of options about nodes.
+_NODES = frozenset(
+    f"PET_{option.upper().replace('-', '_')}"
+    for option in (*LAUNCHERS["torchrun"].decided, "rdzv-endpoint")
+)
+
+
+def set_variables(job: Job) -> frozenset[str]:
+    """Return the variables that a job cannot set, as its launcher sets them, or is started by them.
+
+    A program that no launcher starts is given its ranks by variables, of the job or the target.
+    """
+    launched = job.entrypoint.launched and job.launcher != "python"
+    return RANKS | _NODES if launched else frozenset()
