@@ -100,6 +100,7 @@ def test_every_other_difference_is_said_without_secrets(jobs: Repository) -> Non
         '  image.pullPolicy: "IfNotPresent" in dev, "Always" in staging',
         '  maxDuration: none in dev, "4h" in staging',
         "  nodes: 1 in dev, 2 in staging",
+        "(dry run: nothing was written)",
     ]
     assert staging(jobs).read_text() == STAGING
 

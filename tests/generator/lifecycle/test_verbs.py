@@ -381,6 +381,21 @@ def test_rerun_raises_the_effective_number(repository: Repository) -> None:
     assert path.read_text() == f"{DERIVED}run: 6\n"
 
 
+def test_a_job_that_was_never_rendered_is_not_run_again(repository: Repository) -> None:
+    fine(repository, "render")
+    repository.job("prod/other")
+    assert (
+        refused(repository, "rerun", "prod/other")
+        .strip()
+        .endswith(
+            "prod/other has no run yet, since it was never rendered: "
+            "`trainwright render prod/other` starts it"
+        )
+    )
+    fine(repository, "render")
+    fine(repository, "rerun", "prod/other")
+
+
 EXTENSIONS = [
     ("2h", "12h", "12h"),
     ("2h", "+6h", "8h"),
@@ -686,7 +701,9 @@ def test_a_dry_run_shows_everything_and_changes_nothing(repository: Repository) 
     result = repository.run("--color=always", "suspend", "prod/llm", "--dry-run", "--commit")
     assert result.exit_code == 0
     assert "\x1b[32m+state: suspended # set by trainwright\x1b[0m\n" in result.stdout
+    assert result.stderr.endswith("\n(dry run: nothing was written)\n")
     assert snapshot(repository) == before
+    assert "dry run" not in fine(repository, "suspend", "prod/llm")
 
 
 def test_without_rendering_only_the_spec_changes(repository: Repository) -> None:

@@ -99,7 +99,9 @@ def carry_out(
                 message = session.message(verb, outcome, options.message)
                 commit = committing.commit(outcome, environments, message)
             click.echo(f"committed as {commit[:12]}", err=True)
-        elif not options.dry_run:
+        elif options.dry_run:
+            click.echo("(dry run: nothing was written)", err=True)
+        else:
             _write(context, outcome, environments)
 
 

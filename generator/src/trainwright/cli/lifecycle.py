@@ -64,10 +64,11 @@ def resume(context: Context, /, selections: tuple[str, ...], **options: Any) -> 
 @writes
 @click.pass_obj
 def cancel(context: Context, /, selections: tuple[str, ...], orphan: bool, **options: Any) -> None:
-    """Remove runs from the cluster; their specs stay.
+    """Take runs out of git; their specs stay.
 
-    Runs that have ended are for `retire`. To be done with a job as well, delete its spec, and
-    render. What would go on, since its GitOps engine deletes nothing, is refused.
+    With `prune: immediate` the next sync deletes their objects. Runs that have ended are for
+    `retire`. To be done with a job as well, delete its spec, and render. What would go on, since
+    its GitOps engine deletes nothing, is refused.
     """
     from trainwright.lifecycle import states
 
@@ -80,7 +81,11 @@ def cancel(context: Context, /, selections: tuple[str, ...], orphan: bool, **opt
 @writes
 @click.pass_obj
 def rerun(context: Context, /, selections: tuple[str, ...], **options: Any) -> None:
-    """Begin a new run of jobs, with all that has changed since. The run before it is removed."""
+    """Begin a new run of jobs, with all that has changed since.
+
+    The run before it leaves git. With `prune: confirm`, the default, it goes on until it is
+    deleted by the command that is shown; with `prune: immediate` the next sync deletes it.
+    """
     from trainwright.lifecycle.rerun import rerun as act
 
     carry_out(context, "rerun", selections, each(act), Writing(**options))
@@ -312,8 +317,9 @@ def retire(
 ) -> None:
     """Take finished runs out of the rendered files and into the environment's ledger.
 
-    Their objects leave the cluster, and nothing trains again: not after a prune, not from a fresh
-    clone. `rerun`, or any change of the spec, is a new run. `cancel` is for runs that train.
+    Nothing trains again: not after a prune, not from a fresh clone. With `prune: confirm`, the
+    default, their objects stay in the cluster until they are deleted. `rerun`, or any change of
+    the spec, is a new run. `cancel` is for runs that train.
     """
     from trainwright.lifecycle import retire as retiring
 

@@ -16,6 +16,13 @@ def rerun(subject: Subject) -> Step:
     before, path = subject.object, subject.file.path
     if subject.value("/target") == ADOPTED.name:
         return Step(message=_once(before), refused=True)
+    # Where an environment has no rendered folder, its runs are recorded elsewhere.
+    folder = subject.workspace.folder(subject.file.environment)
+    kept, there = folder.is_there, subject.tree.kind(f"{folder.path}/{subject.file.name}")
+    begins = subject.record is None and subject.decision.step is Decided.BEGIN
+    if kept and begins and not there:
+        started = f"`trainwright render {subject.file}` starts it"
+        return Step(message=f"has no run yet, since it was never rendered: {started}", refused=True)
     # Who cancels a run with --orphan ends it by hand, and may not have done so.
     notes = () if subject.finished else removal.removal_of(subject).note(before)
     if subject.value("/state") == "cancelled":
@@ -28,7 +35,7 @@ def rerun(subject: Subject) -> Step:
             break
     name = again.object
     if again.decision.step is Decided.ADOPT:
-        if subject.workspace.folder(subject.file.environment).is_there:
+        if kept:
             rendered = f"`trainwright render {subject.file}`, and commit what it writes"
             return Step(message=f"has not adopted {before} yet: first {rendered}", refused=True)
         name = begun_name(again.sources, before)  # of a run that is recorded elsewhere
