@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -83,12 +84,14 @@ def _actions(plan: Plan) -> list[str]:
     named = next((it for it in ranked if _verb(it[0]) != _BESIDE), [])
     phrases = [_phrase(changes, names=changes is named) for changes in ranked]
     others = [sum(map(len, ranked[shown:])) for shown in range(len(ranked) + 1)]
-    return [
+    full = [
         ", ".join(
             (*phrases[:shown], *([f"changes {others[shown]:,} more"] if others[shown] else []))
         )
         for shown in range(len(ranked), 0, -1)
     ]
+    # Rows have what goes on beside a new run: an exceeded limit or money needs the room more.
+    return [*full, *(re.sub(r" beside (the old one|old ones)", "", line) for line in full)]
 
 
 def _verb(change: JobChange) -> str:
