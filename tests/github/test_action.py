@@ -245,7 +245,7 @@ def test_stale_rendered_files_fail_and_are_listed(pull: Pull) -> None:
 
 @pytest.mark.parametrize(("inputs", "failed"), [({}, False), ({"fail_on": "warning"}, True)])
 def test_what_fails_is_the_users_choice(pull: Pull, inputs: dict[str, str], failed: bool) -> None:
-    pull.files.job("dev/llm", "env: {MASTER_ADDR: elsewhere}\n")
+    pull.files.job("dev/llm", "env: {NCCL_IB_HCA: mlx5_0}\n")
     pull.propose()
     done = pull.runner().run(**inputs)
     assert "::warning file=environments/dev/jobs/llm.yaml" in done.log
