@@ -430,6 +430,29 @@ def test_the_one_that_is_killed_while_they_train_is_the_cause(pod: str, code: Pa
     _leaves_nothing(code)
 
 
+def test_what_a_signal_killed_is_to_blame_though_its_end_is_seen_last(
+    code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine its peers, which lost their server, may be seen to end before it."""
+    (code / "train.py").write_text(TRAIN.replace("range(5)", "range(10_000)"))
+    wait = processes._Child.wait
+
+    def see_late(self: processes._Child) -> int:
+        code = wait(self)
+        if code == -signal.SIGKILL and signal.SIGKILL not in self.sent:
+            time.sleep(0.5)
+            self.ended_at += 0.9
+        return code
+
+    monkeypatch.setattr(processes._Child, "wait", see_late)
+    with _killing(code, "judge-0-0", signal.SIGKILL, "step-2"):
+        done = _run(code)
+    failed = FAILED.match(_last(done))
+    assert failed, done.output
+    assert (failed["pod"], failed["signal"]) == ("judge-0-0", "SIGKILL"), done.output
+    _leaves_nothing(code)
+
+
 # Hosts of each target, and the pods of them.
 _GROUPS = {name: name for name in (*ROLES, *RANKS)}
 _SERVICES = {

@@ -31,6 +31,8 @@ _PROBE = 0.2  # seconds between two attempts of a probe
 # process shows no env for a moment, so only several looks in a row prove that none is left.
 _ROUNDS, _ROUND = 100, 0.02  # and seconds
 _LOOKS = 3
+# Seconds within which two ends are seen in either order, on a machine that has much to do.
+_TOGETHER = 1.0
 _POLL = 0.05  # seconds, where a process cannot be waited for without reaping it
 _DRAIN = 5.0  # seconds for the last output of a process that has ended
 
@@ -125,6 +127,21 @@ def _signals(handler: Callable[[int], None]) -> Iterator[None]:
         listener.join()
 
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """The end of a pod that failed."""
+
+    pod: str
+    at: float  # seconds of the monotonic clock
+    killed: bool  # by a signal that the rehearsal did not send
+
+    def precedes(self, other: _Failure) -> bool:
+        """Whether the other one may be its result: nobody's end makes the kernel kill a peer."""
+        if self.killed != other.killed and abs(self.at - other.at) < _TOGETHER:
+            return self.killed
+        return self.at < other.at
+
+
 class _Stage:
     """The running processes, and what is to be done about them.
 
@@ -152,8 +169,7 @@ class _Stage:
         self._late = ""
         self._left = {pod.name: 0 for pod in workload.pods}  # processes that have not ended
         self._codes: dict[str, int] = {}  # of pods, once all of their processes have ended
-        self._failed = ""
-        self._failed_at = 0.0
+        self._failure: _Failure | None = None
         self._signal = 0
         self._deadline: float | None = None  # then what is left is stopped harder
         self._asked = False  # SIGTERM was sent
@@ -228,7 +244,9 @@ class _Stage:
         code = started.wait()
         reader.join(_DRAIN)
         code = 128 - code if code < 0 else code
-        self._queue.put(partial(self._ended, process, code, started.ended_at))
+        killed = code > 128 and code - 128 not in started.sent
+        failure = _Failure(process.pod, started.ended_at, killed)
+        self._queue.put(partial(self._ended, process, code, failure))
 
     def _read(self, process: LocalProcess, started: _Child) -> None:
         with started.output as output:
@@ -252,13 +270,13 @@ class _Stage:
             return
         if late:
             self._late = late
-            self._fail(process.pod, f"{process.label} was not ready in time", time.monotonic())
+            self._fail_now(process.pod, f"{process.label} was not ready in time")
             return
         self._ready.add(process.pod)
         self._audience.say(f"{process.label} is ready")
         self._start_due()
 
-    def _ended(self, process: LocalProcess, code: int, at: float) -> None:
+    def _ended(self, process: LocalProcess, code: int, failure: _Failure) -> None:
         pod = process.pod
         del self._running[process.label]
         self._left[pod] -= 1
@@ -270,18 +288,21 @@ class _Stage:
         what = f"{process.label} ended with exit code {code}"
         if self._asked or self._lingering:
             # Of two that failed, the first is to blame, whichever was reported first.
-            if self._failed and code and at < self._failed_at:
-                self._failed, self._failed_at, self._late = pod, at, ""
+            if self._failure and code and failure.precedes(self._failure):
+                self._failure, self._late = failure, ""
         elif (code and not self._goes_on(pod, code)) or pod not in self._ready:
-            self._fail(pod, what, at)
+            self._fail(failure, what)
         elif self._succeeded():
             self._end()
         elif pod in self._awaited:
             self._gone_well(process, what)
 
-    def _fail(self, pod: str, what: str, at: float) -> None:
-        self._failed, self._failed_at = pod, at
+    def _fail(self, failure: _Failure, what: str) -> None:
+        self._failure = failure
         self._stop(what)
+
+    def _fail_now(self, pod: str, what: str) -> None:
+        self._fail(_Failure(pod, time.monotonic(), killed=False), what)
 
     def _end(self) -> None:
         """End a job that has succeeded: stop serving roles left alone, or else let its pods end."""
@@ -342,7 +363,7 @@ class _Stage:
         elif self._lingering:
             self._stop("the job has succeeded")
         else:
-            self._fail(self._missed, "the job has not ended", time.monotonic())
+            self._fail_now(self._missed, "the job has not ended")
 
     def kill(self) -> None:
         """Send SIGKILL to all processes that are left."""
@@ -352,14 +373,15 @@ class _Stage:
             started.kill()
 
     def outcome(self) -> Outcome:
+        failed = next((pod for pod, code in self._codes.items() if code), "")
         return Outcome(
             codes=dict(self._codes),
-            failed=self._failed or next((p for p, code in self._codes.items() if code), ""),
+            failed=self._failure.pod if self._failure else failed,
             ready=frozenset(self._ready),
             late=self._late,
             gone=tuple(self._gone),
             signal=self._signal,
-            succeeded=not self._failed and not self._signal and self._succeeded(),
+            succeeded=not self._failure and not self._signal and self._succeeded(),
         )
 
 
@@ -372,6 +394,7 @@ class _Child:
     def __init__(self, process: LocalProcess) -> None:
         self.ended = Event()
         self.ended_at = 0.0
+        self.sent: set[int] = set()  # signals
         self._mark = process.env[MARK]
         self._reaping = Lock()
         self._popen = subprocess.Popen(  # noqa: S603 - an argument list, and no shell
@@ -420,12 +443,14 @@ class _Child:
         """Send SIGTERM to the first process alone, as the kubelet does."""
         with self._reaping:
             if self._popen.returncode is None:  # not poll(), which reaps
+                self.sent.add(signal.SIGTERM)
                 os.kill(self._popen.pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """Send SIGKILL to it and to everything that it has started."""
         with self._reaping:
             if self._popen.returncode is None:
+                self.sent.add(signal.SIGKILL)
                 _kill_group(self._popen.pid)
         _kill_marked(self._mark)
 
