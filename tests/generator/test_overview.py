@@ -10,6 +10,7 @@ from repository import Repository
 from trainwright.overview.collect import overview
 from trainwright.render.build import BuildOptions, build
 
+TODAY = "2026-06-01"
 OPTIONS = BuildOptions(today=date(2026, 6, 1))
 
 
@@ -19,11 +20,11 @@ def test_a_report_is_of_the_specs_that_were_checked(repository: Repository, *, w
     repository.run("render")
     if warm:
         build(repository.root, (), OPTIONS)
-    expected = overview(repository.root, build(repository.root, (), OPTIONS))
+    expected = overview(repository.root, build(repository.root, (), OPTIONS), today=TODAY)
     built = build(repository.root, (), OPTIONS)
     for path in repository.root.glob("environments/*/**/*.yaml"):
         path.write_text("nodes: [", encoding="utf-8")
-    found = overview(repository.root, built)
+    found = overview(repository.root, built, today=TODAY)
     assert [one.name for one in found.environments] == ["dev", "prod"]
     assert found.environments == expected.environments
     assert all(job.job for one in found.environments for job in one.jobs)

@@ -32,6 +32,7 @@ from trainwright.specs.ledger import LedgerEntry
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
 
+TODAY = "2026-06-01"
 STYLE = Style(command="trainwright report", link="https://git.example/tree/abc")
 
 
@@ -63,7 +64,9 @@ def runs(repository: Repository) -> dict[JobFile, JobRun]:
 
 
 def overview_of(repository: Repository) -> Overview:
-    return overview(repository.root, trainwright.api.Repository(repository.root).build())
+    return overview(
+        repository.root, trainwright.api.Repository(repository.root).build(), today=TODAY
+    )
 
 
 def step(repository: Repository, subject: str) -> None:

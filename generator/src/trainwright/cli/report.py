@@ -75,7 +75,7 @@ def report(
         options = replace(planning(helm, no_cache), proves=True, wired=wired(context.root))
         build = context.plan(selections, options)
         statuses, unread = _statuses(context, selections) if live else ([], [])
-        collected = overview(context.root, build, statuses, goodput, unread)
+        collected = overview(context.root, build, statuses, goodput, unread, today=options.today)
     for goodput_run in collected.unassigned:
         click.echo(f"{visible(goodput_run.file)}: {_unassigned(goodput_run)}", err=True)
     words = ["trainwright", "report", *selections, *(["--live"] if live else [])]

@@ -181,6 +181,10 @@ class Repository:
         """
         return _commit(self.folder, commit, folder, later)
 
+    def contents(self, blobs: Collection[str]) -> Mapping[str, bytes | None]:
+        """Return the contents of files by their hash, None for what this clone lacks."""
+        return _objects(self.folder).read(blobs)
+
     def has(self, commit: str, path: str = "") -> bool:
         """Whether this clone has an object: a commit, or the file or folder at a path in one."""
         try:

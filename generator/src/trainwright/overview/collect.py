@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from trainwright.cluster.status import RunStatus, Unread
 from trainwright.datatypes.layout import JobFile
+from trainwright.kinds.state import Phase
 from trainwright.overview.goodput import RunGoodput
 from trainwright.overview.history import events
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
+from trainwright.plan import left as departures
+from trainwright.plan.model import LeftRun
 from trainwright.render.build import Build
 from trainwright.reports import redacted
 from trainwright.runs.workspace import Workspace
@@ -26,13 +29,22 @@ def overview(
     live: Sequence[RunStatus] = (),
     goodput: Sequence[RunGoodput] = (),
     unread: Sequence[Unread] = (),
+    *,
+    today: str,
 ) -> Overview:
     """Return the report on everything built, with live states and goodput where there are any."""
+    left = departures.of_head(root, today)
     seen = {(str(status), status.object): status for status in live}
     selected = set(build.jobs)
     bare = Overview(
         environments=tuple(
-            _environment(build.workspace, environment.name, environment.jobs, seen)
+            _environment(
+                build.workspace,
+                environment.name,
+                environment.jobs,
+                seen,
+                _still_there(left.runs(build.workspace, environment.name), live) if left else (),
+            )
             for environment in build.environments
         ),
         events=tuple(event for event in events(root) if event.file in selected),
@@ -49,6 +61,7 @@ def _environment(
     name: str,
     files: Sequence[JobFile],
     live: Mapping[tuple[str, str], RunStatus],
+    left: tuple[LeftRun, ...],
 ) -> EnvironmentOverview:
     environment = workspace.sound(name)
     finished: defaultdict[str, list[LedgerEntry]] = defaultdict(list)
@@ -56,14 +69,22 @@ def _environment(
         finished[entry.job].append(entry)
     jobs = tuple(_job(workspace, file, tuple(finished[file.name]), live) for file in files)
     active = [(job.job, job.demand) for job in jobs if job.job and job.demand != demand.NOTHING]
+    active += [(run.job, run.demand) for run in left]
     return EnvironmentOverview(
         name=name,
         jobs=jobs,
-        active=demand.total(job.demand for job in jobs),
+        active=demand.total(requested for _, requested in active),
+        left=left,
         fits=tuple(check_capacity(environment, active)) if environment else (),
         currency=environment.currency if environment else "USD",
         budget_owner=environment.budget.owner if environment else "",
     )
+
+
+def _still_there(left: Iterable[LeftRun], live: Sequence[RunStatus]) -> tuple[LeftRun, ...]:
+    """Return the runs that have left git, without those that clusters, where read, have no more."""
+    there = {it.object for it in live if not (it.state.over or it.state.phase is Phase.DELETED)}
+    return tuple(run for run in left if not live or run.object in there)
 
 
 def _job(

@@ -12,6 +12,7 @@ from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import JobFile
 from trainwright.overview.goodput import RunGoodput
 from trainwright.overview.history import Event
+from trainwright.plan.model import LeftRun
 from trainwright.runs.workspace import JobRun
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
@@ -36,12 +37,16 @@ class JobOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentOverview:
-    """An environment with its jobs, and whether everything active fits its limited capacity."""
+    """An environment with its jobs, and whether everything active fits its limited capacity.
+
+    `left` are runs that git has no more and that no engine deletes: they count as active.
+    """
 
     name: str
     jobs: tuple[JobOverview, ...]
     active: Demand
     fits: tuple[CapacityCheck, ...]
+    left: tuple[LeftRun, ...] = ()
     currency: str = "USD"
     budget_owner: str = ""
 

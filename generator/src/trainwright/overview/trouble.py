@@ -84,10 +84,17 @@ def _short(overview: Overview) -> Iterator[Item]:
 
 
 def _waiting(overview: Overview) -> Iterator[Item]:
-    """Yield the objects of runs that are over according to git but still in a cluster."""
+    """Yield the objects of runs that are over according to git but still in a cluster, and those
+    that git has no more and that no engine deletes.
+    """
+    seen = set[str]()
     for run in overview.left:
         if run.state.phase not in _GONE:
-            yield Item(f"{run.environment}/{run.object}", run.state.phase.value)
+            seen.add(name := f"{run.environment}/{run.object}")
+            yield Item(name, run.state.phase.value)
+    for left in (run for environment in overview.environments for run in environment.left):
+        if (name := f"{left.file.environment}/{left.object}") not in seen:
+            yield Item(name, words.left_run(left))
 
 
 def _unread(overview: Overview) -> Iterator[Item]:

@@ -31,12 +31,14 @@ from trainwright.findings.diagnostics import HELD, UNRECORDED
 from trainwright.objects.departure import applied_by_job
 from trainwright.plan import actions, affected, causes, object_changes, policies, uses
 from trainwright.plan.earlier import Earlier
+from trainwright.plan.left import Departures
 from trainwright.plan.model import (
     Action,
     CrdVerdict,
     Ending,
     EnvironmentPlan,
     JobChange,
+    LeftRun,
     ObjectChange,
     Plan,
     PlannedRun,
@@ -135,6 +137,7 @@ class Comparison(Owner):
             root, branch, self.after, options.helm, on_disk=not head, changed=changed
         )
         self._earlier = Earlier(repository, base, inside)
+        self._departures = Departures(repository, base, inside, options.today)
         self._history = History(root, tip=head or "HEAD")
         self._changed = Cell(self.memo, frozenset[str], eq, changed)
         self._proof = Cell(self.memo, lambda: proof)
@@ -814,10 +817,12 @@ class Comparison(Owner):
         environment, changes = self._environment_of(name), self._changes_in(name)
         demands = [(it.job, it.demand) for it in self._asking(name, changes) if it.job]
         demands += self._left(changes)
+        left = self._left_after(name, changes)
+        demands += [(run.job, run.demand) for run in left]
         after = demand.total(requested for _, requested in demands)
         before = after - demand.total(change.delta for change in changes)
         demands_before = None
-        if self._has_other_limits(name):
+        if self._has_other_limits(name) or left != self._left_before(name):
             demands_before = tuple(self._demands_before(name, ()))
             before = demand.total(requested for _, requested in demands_before)
         fits = tuple(self._fits(name, changes, demands, demands_before))
@@ -831,6 +836,7 @@ class Comparison(Owner):
             fits=fits,
             objects=self._objects(name),
             uses=tuple(uses.uses(changes, demands, fits, demands_before)),
+            left=left,
             currency=environment.currency if environment else "USD",
         )
 
@@ -848,13 +854,25 @@ class Comparison(Owner):
     def _demands_before(
         self, name: str, unchanged: Collection[JobFile]
     ) -> Iterator[tuple[Job, Demand]]:
-        """Yield what each job requests before the merge. That of an `unchanged` one is read after
-        it, where it is known already.
+        """Yield what each job, and each run that has left git, requests before the merge. That of
+        an `unchanged` job is read after it, where it is known already.
         """
         for file in self.before.survey.jobs.get(name, ()):
             asking = self._asked(file) if file in unchanged else self.before.asking(file)
             if asking.job:
                 yield asking.job, asking.demand
+        for run in self._left_before(name):
+            yield run.job, run.demand
+
+    @tracked(same=eq)
+    def _left_before(self, name: str) -> tuple[LeftRun, ...]:
+        """Return the runs that have left git before the merge, and go on."""
+        return tuple(self._departures.runs(self.before, name))
+
+    def _left_after(self, name: str, changes: Sequence[JobChange]) -> tuple[LeftRun, ...]:
+        """Return those of them that the merge neither brings back nor has in the ledger."""
+        over = {*self.after.ledger(name).runs, *(it.after.object for it in changes if it.after)}
+        return tuple(run for run in self._left_before(name) if run.object not in over)
 
     def _fits(
         self,

@@ -11,6 +11,7 @@ from trainwright.plan.model import (
     Ending,
     EnvironmentPlan,
     JobChange,
+    LeftRun,
     ObjectChange,
     Plan,
     PlannedRun,
@@ -162,6 +163,16 @@ def _environment(environment: EnvironmentPlan) -> Data:
         "after": _demand(environment.after),
         "requests": _demand(environment.asked),
         "capacity": [_capacity(fit) for fit in environment.fits],
+        "left": [_left(run) for run in environment.left],
+    }
+
+
+def _left(run: LeftRun) -> Data:
+    return {
+        "job": str(run.file),
+        "object": run.object,
+        "command": run.command,
+        "requests": _demand(run.demand),
     }
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 from trainwright.datatypes.environment import Waiver
 from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import JobFile
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
@@ -159,6 +160,17 @@ class ObjectChange:
     after: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LeftRun:
+    """A run that left git before the merge and goes on, until the `command` ends it."""
+
+    file: JobFile
+    job: Job
+    object: str
+    demand: Demand
+    command: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
     """What all active jobs request of a pool, a queue or a budget, before and after a merge.
@@ -186,6 +198,7 @@ class EnvironmentPlan:
     fits: tuple[CapacityCheck, ...]
     objects: tuple[ObjectChange, ...] = ()  # of one's own
     uses: tuple[Use, ...] = ()  # of what the changes make a difference to
+    left: tuple[LeftRun, ...] = ()  # in all sums
     currency: str = "USD"
 
 

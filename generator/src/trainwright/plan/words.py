@@ -15,6 +15,7 @@ from trainwright.findings.redaction import text_diff
 from trainwright.plan.model import (
     Action,
     JobChange,
+    LeftRun,
     ObjectChange,
     Plan,
     PlannedRun,
@@ -315,11 +316,29 @@ _COUNTED = {"capacity": "capacity", "pricePerGpuHour": "price", "currency": "cur
 
 
 def amounts(plan: Plan) -> Iterator[str]:
-    """Yield a line for each capacity and price by which the sums are other ones than before."""
+    """Yield a line for each capacity and price by which the sums are other ones than before, and
+    for what is in them and not in git.
+    """
     for change in plan.amounts:
         what, where = _COUNTED[change.cause.path.last], f"({change.cause.place})"
         line = change_line(change.cause)
         yield f"{change.environment} counts with another {what}: {line} {where}"
+    yield from _left(plan)
+
+
+def _left(plan: Plan) -> Iterator[str]:
+    """Yield a line for each environment with the runs that are in its sums and not in git."""
+    for environment in plan.changing:
+        runs = [f"{run.object} {left_run(run)}" for run in environment.left]
+        if runs and environment.uses:
+            named = listed(runs, _NAMED)
+            yield f"{environment.name} counts {plural(len(runs), 'run')} no longer in git: {named}"
+
+
+def left_run(run: LeftRun) -> str:
+    """Return what a run that left git holds, and what ends it."""
+    held = next(asked(run.demand, ""), "")
+    return f"{f'holds {held}' if held else 'goes on'} until `{run.command}`"
 
 
 def wiring(plan: Plan) -> Iterator[str]:

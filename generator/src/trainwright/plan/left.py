@@ -1,0 +1,152 @@
+"""Runs that have left git and that no GitOps engine deletes: they go on beside those in git."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from posixpath import join
+
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import Job
+from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.files import git
+from trainwright.files.git import GitError, Repository
+from trainwright.kinds.capabilities import attempts
+from trainwright.plan.model import LeftRun, PlannedRun
+from trainwright.plan.training import Training
+from trainwright.runs import record as records
+from trainwright.runs.record import ENDED, RECORD_FILE, Record, Recorded
+from trainwright.runs.recorded_job import began_in, job_of
+from trainwright.runs.workspace import Workspace
+
+LONGEST = timedelta(days=30)  # for which a run is counted, whatever its maxDuration
+# A commit with its time, or the hashes of a record before and after it, and whose record that is.
+_LINE = re.compile(
+    rf"^commit ([0-9a-f]+) ([0-9]+)$|^:[0-7]+ [0-7]+ ([0-9a-f]+) ([0-9a-f]+) [MD]\t"
+    rf'.*{ENVIRONMENTS}/([^/]+)/{RENDERED}/([^/]+)/{RECORD_FILE}"?$',
+    re.MULTILINE,
+)
+_LOG = (
+    *("log", "--first-parent", "--diff-merges=first-parent", "--raw", "--no-abbrev"),
+    *("--no-renames", "--diff-filter=DM", "--format=commit %H %ct"),
+)
+_OBJECT = re.compile(rb'^  "(object|state)": "([^"]+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Departure:
+    """A run that a commit replaced, removed or cancelled; `raw` is its record before that."""
+
+    file: JobFile
+    object: str
+    raw: bytes
+    commit: str
+    at: datetime
+
+
+def of_head(root: Path, today: str) -> Departures | None:
+    """Return the runs that have left git by the last commit, or None if there is no commit."""
+    try:
+        repository, inside = git.around(root)
+        return Departures(repository, repository.commit("HEAD"), inside, today)
+    except GitError:
+        return None
+
+
+class Departures:
+    """The runs that have left git by a commit, as of a day; `inside` is the specs' folder in the
+    repository.
+
+    Git does not have when a run is deleted: one that left git goes on until its `maxDuration` is
+    over, or the ledger has it.
+    """
+
+    def __init__(self, repository: Repository, commit: str, inside: str, today: str):
+        self._repository, self._commit, self._inside = repository, commit, inside
+        self._today = date.fromisoformat(today)
+
+    def runs(self, side: Workspace, environment: str) -> Iterator[LeftRun]:
+        """Yield the runs of an environment that go on by a workspace's settings and its ledger."""
+        settings = side.environments.get(environment)
+        candidates = self._by_environment.get(environment, ())
+        if settings is None or not candidates:
+            return
+        kept = side.folder(environment).records.values()
+        over = {record.object for record in kept if record.state not in ENDED}
+        over |= side.ledger(environment).runs.keys()
+        for departure in candidates:
+            if departure.object not in over and (left := self._left(side, departure, settings)):
+                over.add(departure.object)
+                yield left
+
+    def _left(
+        self, side: Workspace, departure: _Departure, environment: Environment
+    ) -> LeftRun | None:
+        record = records.parse(departure.raw)
+        if record is None:
+            return None
+        job = job_of(record, departure.file, began_in(record, environment))
+        if job is None or self._is_over(departure, job, environment):
+            return None
+        try:
+            texts = self._recorded(departure, record).texts()
+        except (OSError, UnicodeDecodeError):
+            return None
+        run = PlannedRun(
+            object=record.object,
+            target=record.target,
+            image=job.image.reference,
+            queue=job.queue,
+            state=record.state,
+            retired=False,
+            files=texts,
+            demand=side.demand(job),
+        )
+        training = Training(run, environment)
+        if not training.goes_on(replace(run, object="") if side.has(departure.file) else None):
+            return None
+        end = training.ending(stays=False)
+        command = training.pruned_by or (end.command if end else "")
+        return LeftRun(departure.file, job, run.object, run.demand, command)
+
+    def _is_over(self, departure: _Departure, job: Job, environment: Environment) -> bool:
+        seconds = (job.max_duration or 0) * attempts(job, environment)
+        longest = min(timedelta(seconds=seconds), LONGEST) if seconds else LONGEST
+        return (departure.at + longest).date() < self._today
+
+    def _recorded(self, departure: _Departure, record: Record) -> Recorded:
+        tree = self._repository.tree(f"{departure.commit}^", self._inside, later=RENDERED)
+        folder = departure.file.rendered
+        return Recorded(record, tree, folder, intact=True)
+
+    @cached_property
+    def _by_environment(self) -> Mapping[str, Collection[_Departure]]:
+        """The departures, newest first."""
+        found: dict[str, list[_Departure]] = {}
+        for departure in self._read():
+            found.setdefault(departure.file.environment, []).append(departure)
+        return found
+
+    def _read(self) -> Iterator[_Departure]:
+        since = f"--since={self._today - LONGEST}T00:00:00Z"
+        pattern = join(self._inside, ENVIRONMENTS, "*", RENDERED, "*", RECORD_FILE)
+        log = self._repository.git(*_LOG, since, self._commit, "--", f":(top,glob){pattern}")
+        found = _LINE.findall(log.decode(errors="replace"))
+        raw = self._repository.contents({name for line in found for name in line[2:4] if name})
+        commit, at = "", datetime.fromtimestamp(0, UTC)
+        for line in found:
+            if line[0]:
+                commit, at = line[0], datetime.fromtimestamp(int(line[1]), UTC)
+                continue
+            before, after = (raw.get(name) or b"" for name in line[2:4])
+            was, now = (dict(_OBJECT.findall(text)) for text in (before, after))
+            ended = now.get(b"state", b"").decode() in ENDED
+            gone = ended or now.get(b"object") != was.get(b"object")
+            if gone and was.get(b"state") == b"active":
+                file = JobFile(line[4], line[5])
+                yield _Departure(file, was[b"object"].decode(), before, commit, at)

@@ -1,0 +1,184 @@
+"""Runs that left git in earlier merges and go on: they hold what later merges would like to have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import git_repository
+import trainwright.api
+from git_repository import git
+from repository import Copied, Repository
+from trainwright.overview.collect import overview
+from trainwright.overview.trouble import troubles
+
+POOLS = """\
+pools:
+  h100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 16, pricePerGpuHour: 2}
+budget: {gpuHours: 100}
+defaults: {pool: h100, resources: {gpu: 4}}
+"""
+THAT_DAY = "2026-01-01"  # of all commits
+NEXT_DAY = "2026-01-02"
+
+
+def _begin(folder: Path) -> None:
+    made = Repository(git_repository.init(folder))
+    made.environment("prod", POOLS)
+    made.job("prod/llm")
+    made.job("prod/other")
+    merged(made)
+
+
+@pytest.fixture
+def prod(copied: Copied, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """Two runs of 8 GPUs for 2 hours in a pool of 16."""
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", THAT_DAY)
+    return copied(_begin, tmp_path / "clone")
+
+
+def merged(repository: Repository) -> None:
+    assert repository.run("render").exit_code == 0
+    git_repository.commit(repository.root)
+
+
+def edit(repository: Repository, job: str, old: str, new: str) -> None:
+    path = repository.root / f"environments/prod/jobs/{job}.yaml"
+    path.write_text(path.read_text().replace(old, new))
+
+
+def replaced(repository: Repository) -> None:
+    edit(repository, "llm", "nodes: 2", "nodes: 1")
+
+
+def cancelled(repository: Repository) -> None:
+    edit(repository, "llm", "nodes: 2", "nodes: 2\nstate: cancelled")
+
+
+def removed(repository: Repository) -> None:
+    (repository.root / "environments/prod/jobs/llm.yaml").unlink()
+
+
+def planned(repository: Repository) -> dict[str, Any]:
+    """The only environment of the plan of a merge that makes the other job larger by 4 GPUs."""
+    edit(repository, "other", "nodes: 2", "nodes: 3\nstate: active")
+    done = repository.run("plan", "--against", "HEAD", "-o", "json")
+    (environment,) = json.loads(done.stdout)["plan"]["environments"]
+    pool = next(it for it in environment["capacity"] if it["what"] == "pool h100")
+    sides = {side: environment[side]["gpus"]["low"] for side in ("before", "after")}
+    left = [(it["object"].rpartition("-")[0], it["job"]) for it in environment["left"]]
+    return {
+        **sides,
+        "need": pool["need"],
+        "before short": pool["shortBefore"],
+        "left": left,
+    }
+
+
+GONE = pytest.mark.parametrize(("leave", "there"), [(replaced, 20), (cancelled, 16), (removed, 16)])
+
+
+@GONE
+def test_what_left_git_counts_in_later_plans(
+    leave: Callable[[Repository], None], there: int, prod: Repository
+) -> None:
+    leave(prod)
+    merged(prod)
+    assert planned(prod) == {
+        "before": there,
+        "after": there + 12,  # the other job's old run goes on as well
+        "need": there + 12,
+        "before short": there - 16,
+        "left": [("llm", "prod/llm")],
+    }
+    text = prod.run("plan", "--against", "HEAD").stdout
+    assert "\nprod counts 1 run no longer in git: llm-" in text
+    assert " holds 8 GPUs until `kubectl --namespace training delete pytorchjob/llm-" in text
+
+
+def test_a_chain_of_runs_counts(prod: Repository) -> None:
+    for nodes in (1, 2, 1):
+        edit(prod, "llm", f"nodes: {3 - nodes}", f"nodes: {nodes}")
+        merged(prod)
+    found = planned(prod)
+    assert (found["before"], len(found["left"])) == (4 + 8 + 8 + 4 + 8, 3)
+
+
+def test_a_run_counts_no_longer_than_it_may_train(
+    prod: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced(prod)
+    merged(prod)
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", NEXT_DAY)
+    found = planned(prod)
+    assert (found["before"], found["left"]) == (12, [])
+
+
+@pytest.mark.parametrize(("today", "counts"), [("2026-01-31", True), ("2026-02-01", False)])
+def test_a_run_without_an_end_counts_for_a_month(
+    today: str, counts: bool, prod: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(prod, "llm", "maxDuration: 2h\n", "")
+    merged(prod)
+    replaced(prod)
+    merged(prod)
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", today)
+    assert bool(planned(prod)["left"]) is counts
+
+
+def test_what_engines_delete_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", THAT_DAY)
+    made = Repository(git_repository.init(tmp_path))
+    made.environment("prod", f"{POOLS}gitops: {{prune: immediate}}\n")
+    made.job("prod/llm")
+    made.job("prod/other")
+    merged(made)
+    replaced(made)
+    merged(made)
+    found = planned(made)
+    assert (found["before"], found["left"]) == (12, [])
+
+
+def test_what_waits_suspended_holds_nothing(prod: Repository) -> None:
+    edit(prod, "llm", "nodes: 2", "nodes: 2\nstate: suspended")
+    merged(prod)
+    removed(prod)
+    merged(prod)
+    found = planned(prod)
+    assert (found["before"], found["left"]) == (8, [])
+
+
+def test_what_finished_by_the_ledger_holds_nothing(prod: Repository) -> None:
+    assert prod.run("retire", "prod/llm").exit_code == 0
+    merged(prod)
+    found = planned(prod)
+    assert (found["before"], found["left"]) == (8, [])
+
+
+def test_a_merge_that_brings_a_run_back_counts_it_once(prod: Repository) -> None:
+    replaced(prod)
+    merged(prod)
+    git(prod.root, "revert", "--no-edit", "HEAD")
+    git(prod.root, "branch", "base", "HEAD~1")
+    done = prod.run("plan", "--against", "base", "-o", "json")
+    (environment,) = json.loads(done.stdout)["plan"]["environments"]
+    assert [environment[side]["gpus"]["low"] for side in ("before", "after")] == [20, 20]
+    assert environment["left"] == []
+
+
+def test_the_report_counts_it_and_names_what_ends_it(prod: Repository) -> None:
+    replaced(prod)
+    merged(prod)
+    built = trainwright.api.Repository(prod.root).build()
+    (environment,) = (found := overview(prod.root, built, today=THAT_DAY)).environments
+    assert environment.active.gpus.low == 20
+    assert {fit.what: fit.need for fit in environment.fits}["pool h100"] == 20
+    (item,) = next(it for it in troubles(found) if it.kind == "waiting for deletion").items
+    assert item.name.startswith("prod/llm-")
+    assert item.why.startswith("holds 8 GPUs until `kubectl --namespace training delete ")
+    later = overview(prod.root, built, today=NEXT_DAY)
+    assert later.environments[0].active.gpus.low == 12
