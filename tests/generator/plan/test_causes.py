@@ -133,6 +133,22 @@ def test_a_run_takes_what_earlier_edits_of_a_base_left_for_it(
         assert causes(repository) == {"prod/a": ("new run", [own, waited])}
 
 
+def test_the_edit_of_a_merge_is_named_before_what_waited(repository: Repository) -> None:
+    """And what waited is marked as such, since a reviewer looks for it in the merge."""
+    flags = "{epochs: 3, batch: 1, lr: 1}"
+    edit(repository, "base/jobs/llm.yaml", "{epochs: 3}", flags)
+    repository.job("prod/a", f"extends: base/llm\npool: p\nrun: 2\n{beside('z')}")
+    committed(repository)
+    edit(repository, "base/jobs/llm.yaml", flags, "{epochs: 5, batch: 2, lr: 3}")
+    committed(repository)
+    edit(repository, "prod/jobs/a.yaml", "pool: p", "pool: p\nflags: {lr: 3}")
+    own, base = "prod/jobs/a.yaml:12 flags.lr", "base/jobs/llm.yaml:4 flags."
+    assert causes(repository) == {"prod/a": ("new run", [own, f"{base}epochs", f"{base}batch"])}
+    text = repository.run("plan", "--against", "HEAD").stdout
+    assert "  flags.lr: 1 → 3  (" in text
+    assert "  flags.epochs: 3 → 5, changed earlier  (" in text
+
+
 def test_a_value_that_is_the_bases_again(repository: Repository) -> None:
     """The base is not edited, of which the run is behind from now on."""
     edit(repository, "prod/jobs/a.yaml", "pool: p", "pool: p\nflags: {epochs: 3}")

@@ -1346,3 +1346,46 @@ def test_an_edit_after_the_last_render_is_planned_as_it_will_be_rendered(
     planned = _planned_run(cloned, behind=True)
     assert _rendered_run(cloned) == planned
     assert _planned_run(cloned, behind=False) == planned
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("queueing: kueue", "queueing: kueu", 'queueing is "kueu"'),
+        ("queueing: kueue", "queueing: [", ""),
+    ],
+    ids=["a wrong value", "no YAML"],
+)
+def test_of_an_environment_that_cannot_be_read_nothing_is_known(
+    old: str, new: str, message: str, cloned: Repository
+) -> None:
+    """Its defaults are unknown, and no value of a job changed by that."""
+    _running(cloned, "")
+    edit(cloned, "prod/environment.yaml", old, new)
+    job("nodes: 2", "nodes: 3")(cloned)
+    (cloned.root / "environments/prod/jobs/idle.yaml").unlink()
+    found = plan(cloned, code=1)
+    assert found["verdict"] == "Cannot read prod · 1 error"
+    assert found["blocked"]
+    assert (found["changes"], found["sharedFiles"]) == ([], [])
+    (environment,) = found["environments"]
+    assert environment["unread"]
+    for side in ("before", "after"):
+        assert environment[side]["gpus"] == {"low": 8, "high": 8}
+    said = cloned.run("plan", "--against", "main").stdout
+    assert f"environments/prod/environment.yaml cannot be read: {message}" in said
+    assert "its runs stay as they are; 1 job of it is not in this plan." in said
+
+
+def test_files_that_are_applied_are_in_the_plan_whatever_their_environment_is(
+    cloned: Repository,
+) -> None:
+    _running(cloned, "")
+    edit(cloned, "prod/environment.yaml", "queueing: kueue", "queueing: kueu")
+    edit(cloned, "prod/rendered/llm/pytorchjob.yaml", "train:1.0", "train:2.0")
+    found = json.loads(cloned.run("plan", "--against", "main", "-o", "json").stdout)["plan"]
+    assert "file that no source renders · cannot read prod" in found["verdict"]
+    (change,) = found["changes"]
+    assert change["action"] == "ignored"
+    assert [cause["path"] for cause in change["causes"]] == [""]
+    assert change["requests"]["gpus"] == {"low": 0, "high": 0}

@@ -122,7 +122,8 @@ class ValueChange:
 
     A value is None on the side where it is not set. Both are redacted where they are shown. `note`
     is what changed where no value does, "new job spec"; of a value that a run could have taken as
-    it is, why it did not.
+    it is, why it did not. It is `earlier` where it differs since an earlier commit than those that
+    are looked at.
     """
 
     path: Pointer
@@ -130,6 +131,7 @@ class ValueChange:
     after: Data
     place: Location
     note: str = ""
+    earlier: bool = False
 
     @classmethod
     def noted(cls, note: str, place: Location) -> ValueChange:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from trainwright.datatypes.finding import Location, ValueChange
 from trainwright.datatypes.job import ORDERED
@@ -51,11 +52,21 @@ def _reordered(before: Layered, after: Layered, key: str) -> Location:
     return topmost.key_place(Pointer.of(key)) if topmost else after.origin(Pointer.of(key))
 
 
-def of_record(record: Record, now: Layered) -> Iterator[ValueChange]:
-    """Yield each value that differs now from the one a run began with, whenever it changed."""
-    for path, was, value in meaning.held(record, now.data):
+def of_record(record: Record, before: Layered, after: Layered) -> Iterator[ValueChange]:
+    """Yield each value that differs now from the one a run began with, first those that the job's
+    own file sets otherwise than before the merge.
+    """
+    waited = []
+    was, now = before.layers[-1].data, after.layers[-1].data
+    for path, recorded, value in meaning.held(record, after.data):
         at = path.parent if path.last == ORDER else path
-        yield ValueChange(at, was, value, files.decided_by(now, at) or now.authored(at))
+        place = files.decided_by(after, at) or after.authored(at)
+        change = ValueChange(at, recorded, value, place)
+        if identical(lookup(was, at), lookup(now, at)):
+            waited.append(replace(change, earlier=True))
+        else:
+            yield change
+    yield from waited
 
 
 def of_ledgers(before: Ledger, after: Ledger, job: str) -> Iterator[ValueChange]:

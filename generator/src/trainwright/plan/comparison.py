@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import field, replace
+from itertools import filterfalse
 from operator import attrgetter, eq, is_
 from pathlib import Path
 
@@ -381,7 +382,7 @@ class Comparison(Owner):
     @tracked()
     def _crd_verdict(self) -> CrdVerdict:
         """Return the changes, with what the given CRDs say about them."""
-        all_changes = map(self._change, sorted(self._files()))
+        all_changes = map(self._change, sorted(filterfalse(self._is_unknown, self._files())))
         changes = tuple(change for change in all_changes if change.action is not Action.UNCHANGED)
         if self._options.crds is None:
             return CrdVerdict(changes, ())
@@ -402,10 +403,22 @@ class Comparison(Owner):
         begins = decision.name if decision else ""
         return has_unknown_run(folder, file, begins)
 
+    def _unread(self, name: str) -> tuple[Finding, ...]:
+        """Return the errors for which an environment cannot be read after the merge."""
+        unread = name in self.after.survey.jobs and self._environment_of(name) is None
+        return self.after.loaded(name).findings if unread else ()
+
+    def _is_unknown(self, file: JobFile) -> bool:
+        """Whether the merge keeps from knowing what becomes of a job, and applies nothing of it."""
+        return bool(self._unread(file.environment)) and not self._is_rendered(file)
+
     @tracked()
     def _change(self, file: JobFile) -> JobChange:
         """Return what happens to a job."""
         change = self._unless_lost(self._planned(file))
+        if change.before and change.after and self._unread(file.environment):
+            demanded = replace(change.after, demand=change.before.demand)
+            change = replace(change, after=demanded)
         change = self._waiting(self._shared_object(self._beginning(change)))
         action, otherwise = change.action, self._otherwise(change)
         return replace(
@@ -770,11 +783,14 @@ class Comparison(Owner):
                 note = "new job spec" if self.after.has(file) else "job spec removed"
             yield ValueChange.noted(note, Location(file.path))
             return
+        if self._unread(file.environment):
+            yield self._unspecified(file)
+            return
         reasons = [*self._edits(file, was, now), *self._of_ledgers(file)]
         if was.record is not None and (action in _BEGINS or not reasons):
             # What earlier edits of shared files have left for the next run, which this one is.
             left = {cause.path for cause in (*reasons, *self._otherwise(change))}
-            waited = causes.of_record(was.record, now.loaded.spec)
+            waited = causes.of_record(was.record, was.loaded.spec, now.loaded.spec)
             reasons += [cause for cause in waited if cause.path not in left]
         yield from reasons or (self._unspecified(file),)
 
@@ -821,8 +837,10 @@ class Comparison(Owner):
         demands += [(run.job, run.demand) for run in left]
         after = demand.total(requested for _, requested in demands)
         before = after - demand.total(change.delta for change in changes)
-        demands_before = None
-        if self._has_other_limits(name) or left != self._left_before(name):
+        demands_before, unread = None, self._unread(name)
+        if unread:
+            before = after = demand.total(it for _, it in self._demands_before(name, ()))
+        elif self._has_other_limits(name) or left != self._left_before(name):
             demands_before = tuple(self._demands_before(name, ()))
             before = demand.total(requested for _, requested in demands_before)
         fits = tuple(self._fits(name, changes, demands, demands_before))
@@ -837,6 +855,7 @@ class Comparison(Owner):
             objects=self._objects(name),
             uses=tuple(uses.uses(changes, demands, fits, demands_before)),
             left=left,
+            unread=unread,
             currency=environment.currency if environment else "USD",
         )
 
@@ -957,6 +976,8 @@ class Comparison(Owner):
 
     def _shared(self, change: JobChange) -> frozenset[str]:
         """Return the changed files that a job shares with others and that caused its change."""
+        if self._unread(change.file.environment):
+            return frozenset()
         resolved = self.after.job(change.file) if self.after.has(change.file) else None
         read = resolved.loaded.files if resolved else ()
         own = {change.file.path, adopted.path(change.file)}

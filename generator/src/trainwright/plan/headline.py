@@ -49,6 +49,8 @@ def verdict(plan: Plan) -> str:
         first.append(f"{plural(unwritten, 'file')} in {WIRING}/ that nothing writes")
     if edited:
         first.append(f"{plural(len(edited), 'edited file')} in {WIRING}/")
+    if unread := _environments(it.name for it in plan.environments if it.unread):
+        first.append(f"cannot read {unread}")
     if moved := _environments(it.environment for it in plan.wiring.settings if it.moves):
         first.append(f"active runs of {moved} begin anew in another cluster")
     rests = [[it for it in _rest(plan, brief) if it[1]] for brief in range(3)]

@@ -108,6 +108,7 @@ def _cause(cause: ValueChange) -> Data:
         "note": cause.note,
         "before": value_line(cause.path, cause.before),
         "after": value_line(cause.path, cause.after),
+        "earlier": cause.earlier,
         "place": place_of(cause.place),
     }
 
@@ -164,6 +165,7 @@ def _environment(environment: EnvironmentPlan) -> Data:
         "requests": _demand(environment.asked),
         "capacity": [_capacity(fit) for fit in environment.fits],
         "left": [_left(run) for run in environment.left],
+        "unread": bool(environment.unread),
     }
 
 

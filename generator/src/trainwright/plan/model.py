@@ -187,7 +187,11 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentPlan:
-    """All changes of one environment, its demand before and after, and its capacity checks."""
+    """All changes of one environment, its demand before and after, and its capacity checks.
+
+    Of one that cannot be read after the merge, `unread` are the errors of its file, and what the
+    merge makes of its jobs is not known.
+    """
 
     name: str
     jobs: int  # after the merge
@@ -199,6 +203,7 @@ class EnvironmentPlan:
     objects: tuple[ObjectChange, ...] = ()  # of one's own
     uses: tuple[Use, ...] = ()  # of what the changes make a difference to
     left: tuple[LeftRun, ...] = ()  # in all sums
+    unread: tuple[Finding, ...] = ()
     currency: str = "USD"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Waiver
@@ -275,7 +276,16 @@ def _otherwise(plan: Plan) -> Iterator[str]:
 
 
 def unrendered(plan: Plan) -> Iterator[str]:
-    """Yield a warning if rendered files are committed and do not have the specs' changes yet."""
+    """Yield each environment that cannot be read, and a warning if rendered files are committed and
+    do not have the specs' changes yet.
+    """
+    for environment in filter(attrgetter("unread"), plan.environments):
+        first, jobs = environment.unread[0], plural(environment.jobs, "job")
+        yield (
+            f"{first.place.file} cannot be read: {first.message} ({first.place}). Nothing of "
+            f"{environment.name} is rendered, and its runs stay as they are; {jobs} of it "
+            f"{'is' if environment.jobs == 1 else 'are'} not in this plan."
+        )
     names = [str(change.file) for change in plan.changes if change.unrendered]
     if names:
         yield (

@@ -19,7 +19,8 @@ def change_line(change: ValueChange) -> str:
     if not change.path:
         return change.note
     before, after = (value_line(change.path, side) for side in (change.before, change.after))
-    return f"{redact(change.path.dotted)}: {before} → {after}"
+    earlier = ", changed earlier" if change.earlier else ""
+    return f"{redact(change.path.dotted)}: {before} → {after}{earlier}"
 
 
 def value_line(path: Pointer, value: Data) -> str:
