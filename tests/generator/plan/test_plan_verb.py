@@ -611,6 +611,7 @@ def test_an_edit_of_what_is_shared_names_its_line_and_reach(
             "note": "",
             "before": '"auto"',
             "after": '"8Gi"',
+            "earlier": False,
             "place": {"file": "environments/defaults.yaml", "line": 3, "column": 17},
         }
     ]
@@ -1182,6 +1183,7 @@ def test_an_edit_of_a_pool_is_about_its_jobs(cloned: Repository) -> None:
             "note": "",
             "before": '"2Gi"',
             "after": '"4Gi"',
+            "earlier": False,
             "place": {"file": "environments/prod/environment.yaml", "line": 8, "column": 25},
         }
     ]
@@ -1389,3 +1391,35 @@ def test_files_that_are_applied_are_in_the_plan_whatever_their_environment_is(
     assert change["action"] == "ignored"
     assert [cause["path"] for cause in change["causes"]] == [""]
     assert change["requests"]["gpus"] == {"low": 0, "high": 0}
+
+
+@pytest.mark.parametrize(
+    ("prune", "headline"),
+    [
+        ("confirm", "Adds 1 run as suspended beside the old one"),
+        ("immediate", "Replaces 1 job"),
+    ],
+)
+def test_a_run_that_begins_suspended_starts_nothing(
+    prune: str, headline: str, cloned: Repository
+) -> None:
+    _running(cloned, f"gitops: {{prune: {prune}}}\n", state="suspended")
+    job("nodes: 2", "nodes: 3")(cloned)
+    found = plan(cloned)
+    assert found["verdict"] == headline
+    (change,) = found["changes"]
+    assert " is suspended, and once it is resumed starts from scratch" in change["why"]
+    assert (change["ending"] is not None) is (prune == "confirm")
+    if change["ending"]:
+        assert (change["ending"]["losesProgress"], change["ending"]["waits"]) == (False, True)
+
+
+def test_a_new_job_that_is_suspended_starts_nothing(cloned: Repository) -> None:
+    cloned.job("prod/new", "state: suspended\n")
+    assert plan(cloned)["verdict"] == "Adds 1 job as suspended"
+
+
+def test_a_new_run_in_a_queue_begins_when_that_admits_it(cloned: Repository) -> None:
+    _running(cloned, "", metadata="queue: other\n")
+    job("nodes: 2", "nodes: 3")(cloned)
+    assert " starts from scratch, when queue other admits it, and llm-" in changed(cloned)["why"]

@@ -37,6 +37,7 @@ _VERBS = {
     Action.OUTDATED: "keeps old values in {}",
 }
 _BESIDE = "starts {} beside {}"  # new runs, where no engine ends those before
+_LATER = {"starts {}": "adds {} as suspended", _BESIDE: "adds {} as suspended beside {}"}
 _ENDING = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN})
 
 
@@ -83,7 +84,7 @@ def _actions(plan: Plan) -> list[str]:
     for change in plan.changes:
         by_verb[_verb(change)].append(change)
     ranked = list(by_verb.values())  # as changes are listed, the riskiest first
-    named = next((it for it in ranked if _verb(it[0]) != _BESIDE), [])
+    named = next((it for it in ranked if not _is_beside(_verb(it[0]))), [])
     phrases = [_phrase(changes, names=changes is named) for changes in ranked]
     others = [sum(map(len, ranked[shown:])) for shown in range(len(ranked) + 1)]
     full = [
@@ -98,13 +99,19 @@ def _actions(plan: Plan) -> list[str]:
 
 def _verb(change: JobChange) -> str:
     waits = change.ending is not None and change.ending.waits
-    return _BESIDE if change.action is Action.NEW_RUN and waits else _VERBS[change.action]
+    verb = _BESIDE if change.action is Action.NEW_RUN and waits else _VERBS[change.action]
+    suspended = change.after is not None and change.after.state == "suspended"
+    return _LATER.get(verb, verb) if suspended else verb
+
+
+def _is_beside(verb: str) -> bool:
+    return verb in (_BESIDE, _LATER[_BESIDE])
 
 
 def _phrase(changes: list[JobChange], *, names: bool) -> str:
     """Return what happens to jobs in the same way, as a count of jobs if it `names` them."""
     number, verb = len(changes), _verb(changes[0])
-    if verb == _BESIDE:
+    if _is_beside(verb):
         return verb.format(plural(number, "run"), "the old one" if number == 1 else "old ones")
     return verb.format(_jobs(changes[0].action, changes) if names else f"{number:,}")
 

@@ -155,14 +155,16 @@ class Training:
     def ending(self, *, stays: bool) -> Ending | None:
         """Return how the training ends, or None for a run that does not train.
 
-        If its object is removed from git (does not `stay`), it may wait for a confirmation.
+        If its object is removed from git (does not `stay`), it may wait for a person, also where
+        it is suspended.
         """
         workload, environment = self.workload, self.environment
-        if self.run.state != "active" or workload is None:
+        if workload is None:
             return None
-        loses = next(self.saved(), None) is None
+        active = self.run.state == "active"
+        loses = active and next(self.saved(), None) is None
         if stays or not stays_until(workload, environment):
-            return Ending(self.run.object, loses)
+            return Ending(self.run.object, loses) if active else None
         command = ended_by(workload, environment, self.objects)
         return Ending(self.run.object, loses, waits=True, command=command)
 
@@ -234,7 +236,7 @@ def gpus_of(gpus: Range) -> str:
 
 def replacement(before: Training, after: Training) -> str:
     """Return what the merge starts, stops and leaves running, and what progress is lost."""
-    start = f"{after.run.object} {_start(before, after)}"
+    start = _start(before, after)
     name, state, workload = before.run.object, before.run.state, before.workload
     if workload is None:
         return f"the merge replaces {name}; {start}"
@@ -254,20 +256,28 @@ def replacement(before: Training, after: Training) -> str:
 
 
 def _start(before: Training, after: Training) -> str:
-    """Return where the new run begins, judged by the folders that both runs save to or read."""
-    there = ""
+    """Return when the new run begins and where, judged by the folders that both save to or read."""
+    there, name = "", after.run.object
     if _is_moved(before, after):
         there = _MOVED.format(now=after.namespace, was=before.namespace)
+    begun, queue = _begun(before, after), after.run.queue
+    if after.run.state == "suspended":
+        return f"{name} is suspended, and once it is resumed {begun}{there}"
+    return f"{name} {begun}{f', when queue {queue} admits it' if queue else ''}{there}"
+
+
+def _begun(before: Training, after: Training) -> str:
+    """Return from where a run begins, in words."""
     kept = _reached(before, after)
     read, again = after.read, {place.folder for place in after.saved()}
     place = next((place for place in kept if place.folder in read | again), None)
     if place and place.folder in read:
-        return f"resumes from the checkpoints in {place.where}{there}"
+        return f"resumes from the checkpoints in {place.where}"
     if place:
-        return f"saves to the same folder, {place.where}{there}"
+        return f"saves to the same folder, {place.where}"
     resumed = next((place.resumed for place in kept if place.resumed), "")
     how = f" (`checkpoint.resumeFrom: {resumed}` would resume)" if resumed else ""
-    return f"starts from scratch{how}{there}"
+    return f"starts from scratch{how}"
 
 
 def _is_moved(before: Training, after: Training) -> bool:
