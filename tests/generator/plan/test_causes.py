@@ -149,6 +149,24 @@ def test_the_edit_of_a_merge_is_named_before_what_waited(repository: Repository)
     assert "  flags.epochs: 3 → 5, changed earlier  (" in text
 
 
+@pytest.mark.parametrize("shared", ["hold", "start"])
+def test_a_line_of_its_own_decides_before_what_is_shared(
+    shared: str, repository: Repository
+) -> None:
+    """Both are in one merge: the run begins with both, and not because of what is shared."""
+    edit(repository, "prod/environment.yaml", "namespace:", f"sharedChanges: {shared}\nnamespace:")
+    repository.job("prod/c", "extends: base/llm\n")
+    committed(repository)
+    edit(repository, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
+    edit(repository, "prod/jobs/a.yaml", "nodes: 2", "nodes: 3")
+    found = causes(repository)
+    own, base = "prod/jobs/a.yaml:8 nodes", "base/jobs/llm.yaml:4 flags.epochs"
+    assert found["prod/a"] == ("new run", [own, base])
+    text = repository.run("plan", "--against", "HEAD").stdout
+    reach = "outdates 1 run: " if shared == "hold" else "is read by 2 jobs, and begins 1 new run\n"
+    assert f"\nenvironments/base/jobs/llm.yaml {reach}" in text
+
+
 def test_a_value_that_is_the_bases_again(repository: Repository) -> None:
     """The base is not edited, of which the run is behind from now on."""
     edit(repository, "prod/jobs/a.yaml", "pool: p", "pool: p\nflags: {epochs: 3}")

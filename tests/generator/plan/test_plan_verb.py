@@ -622,9 +622,7 @@ def test_an_edit_of_what_is_shared_names_its_line_and_reach(
     assert [cause["path"] for cause in shared["causes"]] == ["shm"] * (action == "outdated")
     text = cloned.run("plan", "--against", "main").output
     message = (
-        "outdates 2 runs: "
-        if action == "outdated"
-        else "is read by 3 jobs, 2 of which begin a new run"
+        "outdates 2 runs: " if action == "outdated" else "is read by 3 jobs, and begins 2 new runs"
     )
     assert message in text
 

@@ -64,6 +64,7 @@ from trainwright.runs import adopted
 from trainwright.runs import record as records
 from trainwright.runs.decide import asks, finished_as
 from trainwright.runs.decision import OF_WIRING, Decision, Step
+from trainwright.runs.fields import is_trained
 from trainwright.runs.record import ENDED
 from trainwright.runs.wiring_files import WiringFiles
 from trainwright.runs.workspace import Asking, ResolvedJob, Workspace
@@ -792,6 +793,8 @@ class Comparison(Owner):
             left = {cause.path for cause in (*reasons, *self._otherwise(change))}
             waited = causes.of_record(was.record, was.loaded.spec, now.loaded.spec)
             reasons += [cause for cause in waited if cause.path not in left]
+        if action in _BEGINS:  # a line of its own decides that
+            reasons.sort(key=lambda cause: cause.place.file != file.path)
         yield from reasons or (self._unspecified(file),)
 
     def _of_ledgers(self, file: JobFile) -> Iterator[ValueChange]:
@@ -957,7 +960,6 @@ class Comparison(Owner):
             for path in self._shared(change):
                 readers.setdefault(path, []).append(change)
         for path, changes in sorted(readers.items()):
-            counts = Counter(change.action for change in changes)
             held = (
                 c for change in changes if change.action is Action.OUTDATED for c in change.causes
             )
@@ -969,10 +971,17 @@ class Comparison(Owner):
             yield SharedFileImpact(
                 file=path,
                 jobs=tuple(change.file for change in changes),
-                new_runs=counts[Action.NEW_RUN],
-                held=counts[Action.OUTDATED],
+                new_runs=sum(map(self._is_begun_by_others, changes)),
+                held=sum(change.action is Action.OUTDATED for change in changes),
                 causes=tuple(distinct.values()),
             )
+
+    def _is_begun_by_others(self, change: JobChange) -> bool:
+        """Whether files that a job shares begin another run of it, and not a line of its own."""
+        environment = self._environment_of(change.file.environment)
+        starts = environment is not None and environment.shared_changes == "start"
+        own = any(is_trained(it.path) for it in change.causes if it.place.file == change.file.path)
+        return change.action is Action.NEW_RUN and starts and not own
 
     def _shared(self, change: JobChange) -> frozenset[str]:
         """Return the changed files that a job shares with others and that caused its change."""

@@ -211,8 +211,9 @@ class EnvironmentPlan:
 class SharedFileImpact:
     """A changed shared file, and the jobs that read it and are affected.
 
-    `new_runs` counts those that get a new run, `held` those whose run stays as it is; `causes` are
-    the values in the file that the latter do not have yet, each once.
+    `new_runs` counts those that get a new run by it, and not by a line of their own, `held` those
+    whose run stays as it is; `causes` are the values in the file that the latter do not have yet,
+    each once.
     """
 
     file: str

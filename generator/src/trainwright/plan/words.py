@@ -56,8 +56,8 @@ def reach(shared: SharedFileImpact) -> str:
     """Return what a shared file does to jobs that read it, as in "outdates 12 runs, begins 2"."""
     begun = shared.new_runs
     if not shared.held:
-        begins = f", {begun:,} of which {'begins' if begun == 1 else 'begin'} a new run"
-        return f"is read by {plural(len(shared.jobs), 'job')}{begins if begun else ''}"
+        begins = f", and begins {plural(begun, 'new run')}" if begun else ""
+        return f"is read by {plural(len(shared.jobs), 'job')}{begins}"
     outdated = f"outdates {plural(shared.held, 'run')}{f', begins {begun:,}' if begun else ''}"
     return f"{outdated}: `trainwright rerun` applies the change"
 
