@@ -125,6 +125,39 @@ def test_a_proposal_is_an_edit_that_is_not_made(specs: Specs, repository: Reposi
     assert "prod/new" in new.check.jobs
 
 
+GITOPS = "gitops: {engine: flux, repository: {url: https://git.example.com/ml.git}}\n"
+FORCED = "annotations: {kustomize.toolkit.fluxcd.io/force: enabled}\n"
+
+
+def test_a_proposal_adds_and_fixes_nothing_that_it_only_moves(
+    specs: Specs, repository: Repository
+) -> None:
+    """Lines move, and the name of the next run changes; stale wiring is stale before and after."""
+    specs.environment("prod", GITOPS)
+    specs.job("prod/llm", f"{FORCED}env: {{A: b}}\n")
+    assert specs.run("gitops", "wire", "--out", "wiring").exit_code == 0
+    (specs.root / "wiring/prod/kustomizations.yaml").unlink()
+    path = "environments/prod/jobs/llm.yaml"
+    old = (specs.root / path).read_text()
+    found = {finding.rule for finding in repository.check().findings}
+    assert {"TW043", "TW503"} <= found
+    edited = repository.propose(path, f"# Why.\n{old}".replace("A: b", "A: c"))
+    assert (edited.added, edited.fixed) == ((), ())
+    assert {finding.rule for finding in edited.check.findings} >= found
+    fixed = repository.propose(path, old.replace(FORCED, ""))
+    assert [finding.rule for finding in fixed.fixed] == ["TW503"]
+    assert fixed.added == ()
+
+
+def test_a_second_finding_of_a_field_is_an_added_one(specs: Specs, repository: Repository) -> None:
+    specs.job("prod/llm", "node: 3\n")
+    path = "environments/prod/jobs/llm.yaml"
+    old = (specs.root / path).read_text()
+    more = repository.propose(path, f"# Why.\n{old}nodez: 3\n")
+    assert [(it.rule, it.path.dotted) for it in more.added] == [("TW010", "nodez")]
+    assert more.fixed == ()
+
+
 def test_a_proposal_shows_no_credential(specs: Specs, repository: Repository) -> None:
     secret = "hf_abcdefghijklmnopqrstuvwxyz012345"
     path = "environments/prod/jobs/llm.yaml"

@@ -12,7 +12,8 @@ internal. Errors that a user can cause are `TrainwrightError`s, whose text says 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import field, replace
 from datetime import UTC, date, datetime
@@ -117,8 +118,7 @@ class Repository:
 
         Raise SelectionError if a selection matches nothing.
         """
-        options = replace(self._options(), wired=wired(self.root))
-        return _check(self.build(selections, options))
+        return _check(self.build(selections, replace(self._options(), wired=wired)))
 
     def render(self, *selections: str, write: bool = False) -> Rendering:
         """Render into environments/<env>/rendered, on disk only with `write`.
@@ -167,7 +167,6 @@ class Repository:
         specs in the working tree, by path from the root, planned as if they were written. Raise
         TrainwrightError if git lacks a commit, or if the two have no common ancestor.
         """
-        from trainwright.gitops.wiring.writing import compared
         from trainwright.plan.comparison import Comparison, PlanOptions
 
         options = PlanOptions(
@@ -176,7 +175,7 @@ class Repository:
             today=self._today(),
             helm=helm,
             crds=crds,
-            wired=compared,
+            wired=wired,
             edits={_of_spec(path): _bytes(text) for path, text in (edits or {}).items()},
         )
         return Comparison(self.root, selections, options).plan()
@@ -201,13 +200,14 @@ class Repository:
         edited = Edited(folder, {_of_spec(path): _bytes(text)})
         old = folder.read(path).decode(errors="replace") if folder.kind(path) == "file" else None
         before = self.check()
-        after = _check(self.build((), replace(self._options(), use_cache=False), edited))
+        options = replace(self._options(), use_cache=False, wired=wired)
+        after = _check(self.build((), options, edited))
         lines = text_diff(old, text, old=f"a/{path}", new=f"b/{path}")
         return Proposal(
             diff="".join(f"{line}\n" for line in lines),
             check=after,
-            fixed=_without(before, after),
-            added=_without(after, before),
+            fixed=tuple(_without(before, after)),
+            added=tuple(_without(after, before)),
         )
 
     def build(
@@ -232,15 +232,15 @@ class Repository:
         return self.today or datetime.now(UTC).date().isoformat()
 
 
-def wired(root: Path) -> Callable[[Workspace], WiringFiles]:
-    """Return what compares the files of wiring, if there are any beside the specs."""
-    if not (root / WIRING).is_dir():
+def wired(workspace: Workspace) -> WiringFiles:
+    """Return the files of wiring beside the specs, compared with what `gitops wire` writes."""
+    if workspace.tree.kind(WIRING) != "folder":
         from trainwright.runs.wiring_files import WiringFiles
 
-        return lambda _: WiringFiles()
+        return WiringFiles()
     from trainwright.gitops.wiring.writing import compared  # 50 ms, and few have wiring
 
-    return compared
+    return compared(workspace)
 
 
 def _of_spec(path: str) -> str:
@@ -265,9 +265,25 @@ def _check(build: Build) -> Check:
     return Check(tuple(map(redacted, build.findings)), tuple(map(str, build.jobs)))
 
 
-def _without(check: Check, baseline: Check) -> tuple[Finding, ...]:
-    others = set(baseline.findings)
-    return tuple(finding for finding in check.findings if finding not in others)
+def _without(check: Check, baseline: Check) -> Iterator[Finding]:
+    """Yield the findings of a check that a baseline lacks, by rule, job and field: where lines
+    move, or a run gets another name, none comes or goes.
+    """
+    same = {*check.findings} & {*baseline.findings}
+    others = Counter(_about(finding) for finding in baseline.findings if finding not in same)
+    for finding in check.findings:
+        if finding in same:
+            continue
+        if others[_about(finding)]:
+            others[_about(finding)] -= 1
+        else:
+            yield finding
+
+
+def _about(finding: Finding) -> tuple[str, ...]:
+    """Return what a finding is about, wherever its lines are; a file where it has no field."""
+    at = finding.path.dotted if finding.path else finding.place.file
+    return finding.rule, finding.severity, finding.subject, at
 
 
 def write_files(root: Path, build: Build) -> None:

@@ -13,6 +13,10 @@ import git_repository
 from git_repository import git
 from opened_page import Visit
 from repository import Repository
+from trainwright.api import wired
+from trainwright.files.tree import Folder
+from trainwright.runs.wiring_files import WiringFiles
+from trainwright.runs.workspace import Workspace
 
 GITOPS = (
     "gitops: {engine: ENGINE, prune: PRUNE, repository: "
@@ -369,6 +373,27 @@ def test_check_names_wiring_that_is_not_up_to_date(flux: Repository) -> None:
     assert _stale(flux) == said
     shutil.rmtree(flux.root / "wiring")
     assert _stale(flux) == []
+
+
+def test_wiring_that_came_back_is_compared(flux: Repository) -> None:
+    """What a check remembers holds while wiring/ is, or is not, there."""
+    (flux.root / "wiring/lab/kustomizations.yaml").unlink()
+    assert len(_stale(flux)) == 1
+    shutil.move(flux.root / "wiring", flux.root / "away")
+    assert _stale(flux) == []
+    shutil.move(flux.root / "away", flux.root / "wiring")
+    assert len(_stale(flux)) == 1
+
+
+def test_wiring_is_that_of_the_tree_that_is_looked_at(flux: Repository) -> None:
+    workspace = Workspace(Folder(flux.root))
+    assert wired(workspace).current
+    shutil.move(flux.root / "wiring", flux.root / "away")
+    workspace.edit({"wiring", "wiring/lab"})
+    assert wired(workspace) == WiringFiles()
+    shutil.move(flux.root / "away", flux.root / "wiring")
+    workspace.edit({"wiring", "wiring/lab"})
+    assert wired(workspace).current
 
 
 def test_the_report_has_the_findings_of_check(flux: Repository, visit: Visit) -> None:

@@ -129,7 +129,7 @@ def _jobs(
     options = planning(arguments["helm"] or None, no_cache=tree is None)
     with context.progress("checking", arguments["output"]):
         options = replace(options, kubernetes=kubernetes, proves=True, against=arguments["against"])
-        options = replace(options, wired=wired(context.root))
+        options = replace(options, wired=wired)
         plan = context.plan(selections, options, tree)
     text = report(context, plan, arguments["output"], selections)
     failed = at_least(plan.findings, arguments["fail_on"])

@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -23,10 +22,6 @@ from trainwright.cli.common import (
 )
 
 FORMATS = ("text", "json", "markdown", "html")
-
-if TYPE_CHECKING:
-    from trainwright.runs.wiring_files import WiringFiles
-    from trainwright.runs.workspace import Workspace
 
 
 @click.command()
@@ -79,6 +74,7 @@ def plan(  # noqa: PLR0913 - an option each
 
     Exits with 1 when the API server would refuse a change or a job cannot be rendered.
     """
+    from trainwright.api import wired
     from trainwright.plan.comparison import Comparison, PlanOptions
     from trainwright.plan.session import PlanSession
     from trainwright.reports.style import Style, written
@@ -98,7 +94,7 @@ def plan(  # noqa: PLR0913 - an option each
     )
 
     options = PlanOptions(
-        against=against, head=head, today=today(), helm=helm, crds=crds, wired=_wired
+        against=against, head=head, today=today(), helm=helm, crds=crds, wired=wired
     )
     watched = PlanSession(context.root, selections, options)
 
@@ -119,12 +115,6 @@ def plan(  # noqa: PLR0913 - an option each
     text, blocked = planned()
     click.echo(text, nl=False, color=context.color)
     sys.exit(FINDINGS if blocked else OK)
-
-
-def _wired(workspace: Workspace) -> WiringFiles:
-    from trainwright.gitops.wiring.writing import compared  # 50 ms, and few have wiring
-
-    return compared(workspace)
 
 
 def _write(path: Path, text: str) -> None:

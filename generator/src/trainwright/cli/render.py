@@ -120,16 +120,13 @@ def _say_wiring(context: Context, workspace: Workspace | None) -> None:
 
     `workspace` has what was read already, unless it was written since.
     """
+    from trainwright.api import wired
     from trainwright.datatypes.layout import WIRING
     from trainwright.datatypes.listing import listed
-
-    if not (context.root / WIRING).is_dir():
-        return
     from trainwright.files.tree import Folder
-    from trainwright.gitops.wiring import writing
     from trainwright.runs.workspace import Workspace
 
-    files = writing.compared(workspace or Workspace(Folder(context.root)))
+    files = wired(workspace or Workspace(Folder(context.root)))
     command = f"run `trainwright gitops wire --out {WIRING}`"
     if files.refused:
         place = files.refused[0].place

@@ -72,7 +72,7 @@ def report(
 
     goodput = _goodput(goodput_files)
     with context.progress("checking"):
-        options = replace(planning(helm, no_cache), proves=True, wired=wired(context.root))
+        options = replace(planning(helm, no_cache), proves=True, wired=wired)
         build = context.plan(selections, options)
         statuses, unread = _statuses(context, selections) if live else ([], [])
         collected = overview(context.root, build, statuses, goodput, unread, today=options.today)

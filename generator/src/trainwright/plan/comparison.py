@@ -206,9 +206,8 @@ class Comparison(Owner):
         )
 
     def _wired(self) -> WiringFiles:
-        """Return the files of wiring/ after the merge, if there are any and anything changes."""
-        wired = bool(self.changed) and self.after.tree.kind(WIRING) == "folder"
-        return self._options.wired(self.after) if wired else WiringFiles()
+        """Return the files of wiring/ after the merge, if anything changes."""
+        return self._options.wired(self.after) if self.changed else WiringFiles()
 
     def _wiring(self, files: WiringFiles) -> WiringChange:
         """Return what the merge leaves to do with wiring/, of the selected environments."""
