@@ -462,3 +462,10 @@ def test_a_folder_outside_of_any_repository_is_one_error(tmp_path: Path) -> None
 def states_without_git(repository: Repository) -> dict[str, str]:
     items = json.loads(repository.run("doctor", "-o", "json").stdout)["items"]
     return {item["about"]: item["state"] for item in items if item["state"] != "ok"}
+
+
+def test_help_tells_when_it_fails(healthy: Repository) -> None:
+    """A warning is no failure: see `states`."""
+    assert "exit 1 on errors, 0 on warnings" in " ".join(
+        healthy.run("doctor", "--help").stdout.split()
+    )

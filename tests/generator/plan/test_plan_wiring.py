@@ -187,6 +187,28 @@ def test_the_wiring_of_a_commit_is_that_of_the_commit(flux: Repository) -> None:
     assert STALE in flux.run("plan", "--against", "main", "--head", "HEAD").stdout
 
 
+def test_wiring_of_what_no_engine_applies_any_more_is_left_over(flux: Repository) -> None:
+    _set(flux, "engine: flux", "engine: none")
+    text = _plan(flux)
+    left = "wiring/ has files that no engine needs any more (wiring/lab)"
+    assert f"{left}: run `trainwright gitops wire --out wiring`, which removes the files" in text
+    assert "is not up to date" not in text
+    assert "apply wiring/lab" not in text
+
+
+def test_what_cannot_be_written_hides_no_file_of_others(flux: Repository) -> None:
+    flux.environment("other", "gitops: {engine: argocd}\n")  # without a repository
+    path = "wiring/lab/rbac.yaml"
+    (flux.root / "wiring/other").mkdir()
+    (flux.root / "wiring/other/a.yaml").write_text(ADMIN)
+    (flux.root / path).write_text(ADMIN)
+    _job(flux, "new")
+    assert flux.run("render").exit_code == 0
+    data = json.loads(flux.run("plan", "--against", "main", "-o", "json").stdout)["plan"]
+    assert data["wiring"]["foreign"] == [path]
+    assert data["wiring"]["stale"] == ["wiring/lab/kustomizations.yaml", "wiring/other/a.yaml"]
+
+
 def test_without_wiring_nothing_is_said_of_it(flux: Repository) -> None:
     for file in (flux.root / "wiring/lab").iterdir():
         file.unlink()

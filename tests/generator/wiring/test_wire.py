@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -123,6 +125,89 @@ def test_writing_one_environment_leaves_the_others_alone(wired: Repository, tmp_
     wired.environment("west", GITOPS.replace("{repo", "{name: other, engine: flux, repo"))
     wired.run("gitops", "wire", "prod", "--out", str(out))
     assert (out / "west/source.yaml").read_text() == before
+
+
+def _remove(wired: Repository, name: str) -> None:
+    shutil.rmtree(wired.root / "environments" / name)
+
+
+def _unapply(wired: Repository, name: str) -> None:
+    wired.environment(name, "gitops: {engine: none}\n")
+
+
+@pytest.mark.parametrize("leave", [_remove, _unapply])
+def test_the_wiring_of_what_no_engine_applies_any_more_is_removed(
+    leave: Callable[[Repository, str], None], wired: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(wired.root)
+    wire = ("gitops", "wire", "--out", "wiring")
+    wired.run(*wire)
+    own = wired.root / "wiring/prod/rbac.yaml"
+    own.write_text("# by hand\n")
+    leave(wired, "prod")
+    wired.run("render")
+    left = "he wiring has files that no engine needs any more: wiring/prod, wiring/argocd-cm.yaml"
+    for verb in (("check",), ("render", "--check"), ("doctor",)):
+        assert left in " ".join(wired.run(*verb).output.split()), verb
+    assert "wiring/prod" not in wired.run("check", "west").output
+    done = wired.run(*wire, "--check")
+    assert done.exit_code == 1
+    assert done.stdout.splitlines() == [
+        f"wiring/{path}: no longer needed"
+        for path in (
+            "argocd-cm.yaml",
+            "argocd-values.yaml",
+            "prod/applicationset.yaml",
+            "prod/appproject.yaml",
+        )
+    ]
+    done = wired.run(*wire)
+    assert "wiring/prod/applicationset.yaml: removed\n" in done.stdout
+    deleted = "git show HEAD:./wiring/prod/applicationset.yaml | kubectl delete --filename -"
+    assert f"stay in the cluster until `{deleted}`" in done.stderr
+    assert "HEAD:./wiring/argocd" not in done.stderr, "which would delete all of argocd-cm"
+    assert [path.name for path in (wired.root / "wiring/prod").iterdir()] == ["rbac.yaml"]
+    assert wired.run(*wire, "--check").stdout == "up to date in wiring\n"
+    assert "no engine needs" not in wired.run("check").output
+
+
+def test_a_folder_that_others_may_write_keeps_what_is_theirs(
+    wired: Repository, tmp_path: Path
+) -> None:
+    out = tmp_path / "shared"
+    wired.run("gitops", "wire", "--out", str(out))
+    _remove(wired, "prod")
+    done = wired.run("gitops", "wire", "--out", str(out))
+    assert f"{out}/prod is of no environment that an engine applies here" in done.stderr
+    assert (out / "prod/applicationset.yaml").exists()
+
+
+def test_what_all_of_argo_cd_needs_stays_beside_an_environment_of_flux(
+    wired: Repository, tmp_path: Path
+) -> None:
+    out = tmp_path / "wiring"
+    wired.run("gitops", "wire", "--out", str(out))
+    assert wired.run("gitops", "wire", "west", "--out", str(out)).stdout.startswith("up to date")
+    assert (out / "argocd-cm.yaml").exists()
+
+
+def test_errors_of_one_environment_do_not_hide_what_is_stale_of_others(wired: Repository) -> None:
+    wire = ("gitops", "wire", "--out", str(wired.root / "wiring"))
+    wired.run(*wire)
+    wired.job("west/new")
+    wired.run("render")
+    wired.environment("prod", "gitops: {engine: argocd}\n")  # without a repository
+    stale = "the wiring is not up to date: wiring/west/"
+    refused = "in which the engine finds this environment is not set"
+    for verb in (("check",), ("render", "--check"), ("doctor",)):
+        said = wired.run(*verb).output
+        assert stale in said.lower(), verb
+        assert refused in said or "The wiring cannot be written, by " in said, verb
+        assert "argocd-cm" not in said, verb
+    done = wired.run(*wire, "--check")
+    assert (done.exit_code, refused in done.stderr) == (1, True)
+    assert "wiring/west/" in done.stdout
+    assert "prod" not in done.stdout
 
 
 def test_a_new_job_changes_no_wiring_but_that_which_lists_them(wired: Repository) -> None:

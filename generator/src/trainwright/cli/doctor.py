@@ -25,7 +25,7 @@ _COLORS = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "white
 @answer_format
 @click.pass_obj
 def doctor(context: Context, output: str, *, live: bool) -> None:
-    """Show what is missing or wrong, and what to do about it. Exit 1 when something is.
+    """Show what is missing or wrong, and what to do about it; exit 1 on errors, 0 on warnings.
 
     Looks at this machine, the specs, the clone and the workflows; uses no network without --live.
     """

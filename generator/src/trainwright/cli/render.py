@@ -121,18 +121,17 @@ def _say_wiring(context: Context, workspace: Workspace | None) -> None:
     `workspace` has what was read already, unless it was written since.
     """
     from trainwright.api import wired
-    from trainwright.datatypes.layout import WIRING
     from trainwright.datatypes.listing import listed
     from trainwright.files.tree import Folder
+    from trainwright.runs.wiring_files import WIRE
     from trainwright.runs.workspace import Workspace
 
     files = wired(workspace or Workspace(Folder(context.root)))
-    command = f"run `trainwright gitops wire --out {WIRING}`"
     if files.refused:
-        place = files.refused[0].place
-        click.echo(f"The wiring cannot be written, by {place}: {command}.", err=True)
-    if files.stale:
-        click.echo(f"The wiring is not up to date ({listed(files.stale, 3)}): {command}.", err=True)
+        places = listed([str(it.place) for it in files.refused])
+        click.echo(f"The wiring cannot be written, by {places}: run `{WIRE}`.", err=True)
+    for _, wrong, remedy in files.problems:
+        click.echo(f"{wrong[0].upper()}{wrong[1:]}: {remedy[0].lower()}{remedy[1:]}", err=True)
 
 
 def _say_drift(plan: Build, selections: tuple[str, ...]) -> int:

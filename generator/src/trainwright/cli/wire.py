@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainwright.cli.common import FINDINGS, OK, OUTPUT_FOLDER, Context, complete
+from trainwright.datatypes.layout import WIRING
 from trainwright.datatypes.listing import plural
 
 if TYPE_CHECKING:
@@ -45,16 +46,39 @@ def wire(
 
     if check_only and out is None:
         raise click.UsageError("--check needs --out: it compares with the files there.")
-    surveyed = survey.load_sites(Workspace(Folder(context.root)), environments)
+    surveyed = survey.load_sites(Workspace(Folder(context.root)), environments or None)
     if surveyed.findings:
         click.echo(_report(context, surveyed, environments), err=True)
-    if surveyed.failed:
+    if surveyed.failed and not check_only:
         sys.exit(FINDINGS)
     if out is None:
         click.echo(writing.stream(surveyed), nl=False)
         sys.exit(OK)
-    changes = writing.changes(out, surveyed)
-    sys.exit(_say(out, changes, environments, check_only=check_only))
+    left = () if environments else tuple(writing.left_over(Folder(out), "", surveyed))
+    ours = out.resolve() == (context.root / WIRING).resolve()
+    changes = writing.changes(out, surveyed.sound, left if ours else ())
+    code = _say(out, changes, environments, check_only=check_only)
+    _say_left(out, left, removed=ours and not check_only, ours=ours)
+    sys.exit(FINDINGS if surveyed.failed else code)
+
+
+def _say_left(out: Path, left: tuple[str, ...], *, removed: bool, ours: bool) -> None:
+    """Name what is left of environments that no engine applies any more: their objects, or, in a
+    folder that another repository may write as well, the files.
+    """
+    from trainwright.findings.visibility import visible
+
+    for path in left if removed else ():
+        shown = shlex.quote(visible(f"HEAD:./{WIRING}/{path}"))
+        command = f"git show {shown} | kubectl delete --filename -"
+        stay = f"The objects of {visible(str(out / path))} stay in the cluster until `{command}`"
+        click.echo(f"{stay}; with `prune: immediate` that deletes their runs too.", err=True)
+    for folder in () if ours else dict.fromkeys(str((out / path).parent) for path in left):
+        click.echo(
+            f"{folder} is of no environment that an engine applies here: unless another repository "
+            "wrote it, delete its objects from the cluster, and then the folder.",
+            err=True,
+        )
 
 
 def _say(out: Path, changes: Changes, environments: tuple[str, ...], *, check_only: bool) -> int:

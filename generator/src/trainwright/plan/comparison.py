@@ -221,11 +221,13 @@ class Comparison(Owner):
         ]
         manifests = [path for path in there if path.endswith(_MANIFESTS)]
         foreign = [path for path in manifests if path not in files.current]
-        if files.refused:  # whatever differs is unproven
-            files, foreign = WiringFiles(stale=tuple(manifests)), []
+        # Of what cannot be written, whatever differs is unproven.
+        unproven = {it for it in foreign if files.uncompared and is_wiring_of(it, files.uncompared)}
+        files = files._replace(stale=tuple(sorted({*files.stale, *unproven}))).of(names)
         return WiringChange(
-            stale=tuple(it for it in files.stale if is_wiring_of(it, names)),
-            foreign=tuple(foreign),
+            stale=files.stale,
+            left=files.left,
+            foreign=tuple(it for it in foreign if it not in unproven),
             changed=tuple(it for it in there if it in files.current and is_wiring_of(it, names)),
             settings=self._settings(policies.wiring),
         )

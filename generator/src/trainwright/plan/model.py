@@ -243,12 +243,14 @@ class SettingChange:
 class WiringChange:
     """What a merge leaves to do with the objects of a GitOps engine in wiring/, by path.
 
-    `stale` files are not as `gitops wire` writes them, `changed` ones are, and differ from before.
-    It does not write `foreign` ones so, or at all, and the merge changes them: what applies the
-    folder applies them too.
+    `stale` files are not as `gitops wire` writes them; of these, `left` ones were written for what
+    no engine applies any more. `changed` ones are, and differ from before. It does not write
+    `foreign` ones so, or at all, and the merge changes them: what applies the folder applies them
+    too.
     """
 
     stale: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     settings: tuple[SettingChange, ...] = ()

@@ -25,6 +25,7 @@ from trainwright.plan.model import (
 )
 from trainwright.plan.running import running
 from trainwright.reports.values import change_line
+from trainwright.runs.wiring_files import REMOVES, WIRE, tops
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 
@@ -358,13 +359,16 @@ def wiring(plan: Plan) -> Iterator[str]:
         place = f"{change_line(setting.cause)} in {setting.environment} ({setting.cause.place})"
         holds = _MOVED if setting.moves else _SETTINGS[setting.cause.path.last, setting.cause.after]
         yield f"{place}: {holds}"
-    if change.stale:
-        folders = sorted({path.split("/")[1] for path in change.stale if path.count("/") > 1})
+    if stale := [path for path in change.stale if path not in change.left]:
+        folders = sorted({path.split("/")[1] for path in stale if path.count("/") > 1})
         apply = listed([f"{WIRING}/{name}" for name in folders], 3) or WIRING
         yield (
-            f"{WIRING}/ is not up to date ({listed(change.stale, 3)}): run `trainwright gitops "
-            f"wire --out {WIRING}`, and apply {apply} after the merge."
+            f"{WIRING}/ is not up to date ({listed(stale, 3)}): run `{WIRE}`, and apply {apply} "
+            "after the merge."
         )
+    if change.left:
+        left = f"{WIRING}/ has files that no engine needs any more ({tops(change.left)})"
+        yield f"{left}: run `{WIRE}`, {REMOVES}."
     if change.changed:
         yield (
             f"After the merge apply {listed(change.changed, _NAMED)}, unless what is in {WIRING}/ "

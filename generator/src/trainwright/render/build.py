@@ -17,7 +17,6 @@ from trainwright.datatypes.layout import (
     WIRING,
     JobFile,
     environment_path,
-    is_wiring_of,
     rendered_folder,
 )
 from trainwright.datatypes.listing import listed
@@ -159,7 +158,7 @@ def build(
         *(finding for each in environments for finding in each.findings),
         *(() if options.recover else _unrendered(workspace, environments, derivation)),
         *_shared(workspace, environments),
-        *_wiring(workspace, options, {each.name for each in environments}),
+        *_wiring(workspace, options, {each.name for each in environments}, whole=not patterns),
     )
     findings = tuple(sorted(dict.fromkeys(everything), key=lambda finding: finding.order))
     return Build(
@@ -178,14 +177,15 @@ def build(
 
 
 def _wiring(
-    workspace: Workspace, options: BuildOptions, names: Collection[str]
+    workspace: Workspace, options: BuildOptions, names: Collection[str], *, whole: bool
 ) -> Iterator[Finding]:
-    """Yield a finding if wiring of these environments is not as it should be, or cannot be."""
+    """Yield a finding if wiring of these environments is not as it should be, or cannot be; where
+    they are all there are, also of what is left of others.
+    """
     files = options.wired(workspace)
     yield from (it for it in files.refused if it.subject in names)  # what jobs have is found anyway
-    if paths := [path for path in files.stale if is_wiring_of(path, names)]:
-        message = f"the wiring is not up to date: {listed(paths)}"
-        yield dx.STALE_WIRING.at(Location(paths[0]), message, subject=WIRING)
+    for path, message, remedy in (files if whole else files.of(names)).problems:
+        yield dx.STALE_WIRING.at(Location(path), message, remedy=remedy, subject=WIRING)
 
 
 def _unrendered(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 
@@ -42,32 +43,46 @@ from trainwright.specs.merge import Layered
 class LoadedSites:
     """The chosen environments with their jobs, all environments of the repository, and findings.
 
-    `environments` has each as it is, and as it was for runs that began before it was edited.
-    `lines` has the lines of every file that a finding points into.
+    `environments` has each as it is, and as it was for runs that began before it was edited;
+    `applied` names those that an engine applies, whether chosen or not, and `refused` the chosen
+    ones that have errors. `lines` has the lines of every file that a finding points into.
     """
 
     sites: tuple[Site, ...]
     jobs: Mapping[str, tuple[JobFile, ...]]
     environments: tuple[Environment, ...]
+    applied: tuple[str, ...]
+    refused: frozenset[str]
     findings: tuple[Finding, ...]
     lines: Mapping[str, tuple[str, ...]]
 
     @property
+    def sound(self) -> LoadedSites:
+        """The same without the sites that have errors."""
+        sites = tuple(it for it in self.sites if it.environment.name not in self.refused)
+        return replace(self, sites=sites)
+
+    @property
     def failed(self) -> bool:
-        return any(finding.severity is Severity.ERROR for finding in self.findings)
+        return bool(self.refused)
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        return tuple(_errors(self.findings))
 
 
-def load_sites(workspace: Workspace, names: tuple[str, ...] = ()) -> LoadedSites:
+def load_sites(workspace: Workspace, names: tuple[str, ...] | None = None) -> LoadedSites:
     """Return the named environments of a repository, or all that a GitOps engine applies.
 
     Raise SelectionError for a name that is not an environment, or that no engine applies.
     """
     jobs, environments = workspace.survey.jobs, workspace.environments
-    if not jobs:
+    if not jobs and names is None:
         raise SelectionError(NO_ENVIRONMENT)
-    for name in names:
+    for name in names or ():
         workspace.require(name)
-    chosen = [name for name in jobs if name in names] if names else applied(workspace)
+    every = applied(workspace)
+    chosen = every if names is None else [name for name in jobs if name in names]
     earlier = {
         name: _earlier(workspace.folder(name), place) for name, place in environments.items()
     }
@@ -75,8 +90,9 @@ def load_sites(workspace: Workspace, names: tuple[str, ...] = ()) -> LoadedSites
     surveyed = cache(lambda name: _site(workspace, environments[name], earlier[name]))
     names_in = cache(lambda name: _names(surveyed(name)[0], (job.name for job in jobs[name])))
     sites = []
-    findings = [finding for name in chosen for finding in workspace.loaded(name).findings]
+    found: dict[str, list[Finding]] = {}
     for name in chosen:
+        findings = found.setdefault(name, [*workspace.loaded(name).findings])
         place = environments.get(name)
         if place is None:
             continue
@@ -97,7 +113,8 @@ def load_sites(workspace: Workspace, names: tuple[str, ...] = ()) -> LoadedSites
         findings += _unpinned(site, settings)
         findings += _unencrypted(site, settings)
         findings += _collisions(loaded, place, environments, objects)
-    files = {place.file for finding in findings for place in _places(finding)}
+    everything = {finding for findings in found.values() for finding in findings}
+    files = {place.file for finding in everything for place in _places(finding)}
     return LoadedSites(
         sites=tuple(sites),
         jobs={name: jobs[name] for name in chosen},
@@ -106,9 +123,15 @@ def load_sites(workspace: Workspace, names: tuple[str, ...] = ()) -> LoadedSites
             for name, place in environments.items()
             for environment in (place, *earlier[name])
         ),
-        findings=tuple(sorted(set(findings), key=lambda finding: finding.order)),
+        applied=tuple(every),
+        refused=frozenset(name for name, findings in found.items() if any(_errors(findings))),
+        findings=tuple(sorted(everything, key=lambda finding: finding.order)),
         lines={file: workspace.reader.lines(file) for file in sorted(files)},
     )
+
+
+def _errors(findings: Iterable[Finding]) -> Iterator[Finding]:
+    return (finding for finding in findings if finding.severity is Severity.ERROR)
 
 
 def applied(workspace: Workspace) -> list[str]:

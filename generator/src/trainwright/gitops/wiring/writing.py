@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
+from posixpath import join
 
 from trainwright.datatypes.data import Data
-from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.layout import WIRING, environment_path
 from trainwright.documents import yamlio
 from trainwright.files import filetree
 from trainwright.files.filetree import Changes
-from trainwright.files.tree import paths_below
+from trainwright.files.tree import Tree, paths_below
 from trainwright.gitops.wiring import customizations, wiring_of
 from trainwright.gitops.wiring.survey import LoadedSites, applied, load_sites
 from trainwright.gitops.wiring.wiring import Site
@@ -89,8 +88,34 @@ def _once(surveyed: LoadedSites) -> dict[str, str]:
     }
 
 
-def changes(folder: Path, surveyed: LoadedSites) -> Changes:
-    """Return the changes that bring a folder up to date. Files in it that are not ours are kept.
+_ONCE = (customizations.CONFIG_MAP, customizations.HELM_VALUES)
+
+
+def _shared(surveyed: LoadedSites) -> tuple[str, ...]:
+    """Return the files that Argo CD needs once, unless others than these sites may need them."""
+    chosen = {site.environment.name for site in surveyed.sites}
+    engines = {place.name: place.gitops.engine for place in surveyed.environments}
+    needing = {name for name in surveyed.applied if engines.get(name, "argocd") == "argocd"}
+    return _ONCE if not needing or needing & chosen else ()
+
+
+def left_over(tree: Tree, folder: str, surveyed: LoadedSites) -> Iterator[str]:
+    """Yield the files in a folder that were written for an environment that no engine applies any
+    more, as their first line says.
+    """
+    for entry in tree.entries(folder) if tree.kind(folder) == "folder" else ():
+        if entry.kind != "folder" or entry.name in surveyed.applied:
+            continue
+        inside, head = join(folder, entry.name), f"{_MARK}{environment_path(entry.name)}. "
+        for file in tree.entries(inside):
+            path = join(inside, file.name)
+            if file.kind == "file" and tree.read(path).startswith(head.encode()):
+                yield path
+
+
+def changes(folder: Path, surveyed: LoadedSites, left: Iterable[str] = ()) -> Changes:
+    """Return the changes that bring a folder up to date, without the files that are `left` over.
+    Files in it that are not ours are kept.
 
     Only the folders of environments that were surveyed are looked at, so that one can be written
     without the others.
@@ -98,9 +123,7 @@ def changes(folder: Path, surveyed: LoadedSites) -> Changes:
     wanted = tree(surveyed)
     names = [site.environment.name for site in surveyed.sites]
     inside = (f"{name}/{path}" for name in names for path in filetree.listing(folder / name))
-    present = filetree.hashes(
-        folder, (*inside, customizations.CONFIG_MAP, customizations.HELM_VALUES)
-    )
+    present = filetree.hashes(folder, (*inside, *_shared(surveyed), *left))
     keep = frozenset(path for path in present if not _ours(folder / path))
     return filetree.compare(wanted, present, keep)
 
@@ -110,26 +133,27 @@ def compared(workspace: Workspace) -> WiringFiles:
     `wire` writes. Environments without a folder there may be wired elsewhere.
     """
     folder = workspace.tree
-    wired = tuple(it for it in applied(workspace) if folder.kind(f"{WIRING}/{it}") == "folder")
-    if not wired:
+    if folder.kind(WIRING) != "folder":
         return WiringFiles()
+    wired = tuple(it for it in applied(workspace) if folder.kind(f"{WIRING}/{it}") == "folder")
     surveyed = load_sites(workspace, wired)
-    refused = tuple(it for it in surveyed.findings if it.severity is Severity.ERROR)
-    unwritten = {finding.subject.partition("/")[0] for finding in refused}
-    sites = tuple(site for site in surveyed.sites if site.environment.name not in unwritten)
-    if not sites:
-        return WiringFiles(refused=refused)
-    wanted = {
-        f"{WIRING}/{name}": text for name, text in tree(replace(surveyed, sites=sites)).items()
-    }
-    names = [site.environment.name for site in sites]
+    sound = surveyed.sound
+    wanted = {f"{WIRING}/{name}": text for name, text in tree(sound).items()}
+    names = [site.environment.name for site in sound.sites]
     inside = {path for name in names for path in paths_below(folder, f"{WIRING}/{name}")}
-    once = (f"{WIRING}/{name}" for name in (customizations.CONFIG_MAP, customizations.HELM_VALUES))
+    once = [f"{WIRING}/{name}" for name in _shared(sound)]
     present = {path: folder.read(path) for path in {*inside, *once} if folder.kind(path) == "file"}
     current = {path for path, text in wanted.items() if present.get(path) == text.encode()}
     other = wanted.keys() - current
-    gone = (p for p, raw in present.items() if p not in wanted and raw.startswith(_MARK.encode()))
-    return WiringFiles(tuple(sorted((*other, *gone))), frozenset(current), refused)
+    gone = {p for p, raw in present.items() if p not in wanted and raw.startswith(_MARK.encode())}
+    left = (*left_over(folder, WIRING, surveyed), *sorted(gone.intersection(once)))
+    return WiringFiles(
+        stale=tuple(sorted({*other, *gone, *left})),
+        left=left,
+        current=frozenset(current),
+        refused=surveyed.errors,
+        uncompared=surveyed.refused,
+    )
 
 
 def _ours(path: Path) -> bool:
