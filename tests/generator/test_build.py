@@ -211,3 +211,34 @@ def test_several_processes_give_the_same_bytes_and_findings(
     together = plan.build(repository.root, (), _options(use_cache=False))
     assert together == alone
     assert together.failed
+
+
+QUEUES = "queueing: kueue\nqueues: {team: {}, other: {}}\n"
+
+
+@pytest.mark.parametrize("state", ["active", "cancelled", "retired", "behind its base"])
+def test_render_refuses_what_names_something_that_is_gone(
+    state: str, repository: Repository
+) -> None:
+    """No file of the job or of its run changes, and only `check` looked at them."""
+    repository.environment("prod", QUEUES)
+    repository.write("defaults.yaml", "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\n")
+    repository.job("prod/llm", "queue: team\n")
+    assert repository.run("render").exit_code == 0
+    if state == "cancelled":
+        assert repository.run("cancel", "prod/llm", "--orphan").exit_code == 0
+    if state == "retired":
+        assert repository.run("retire", "prod/llm", "--outcome", "succeeded").exit_code == 0
+    if state.startswith("behind"):
+        kind = "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\n"
+        repository.write("defaults.yaml", f"{kind}defaults: {{env: {{A: b}}}}\n")
+    repository.environment("prod", QUEUES.replace("team: {}, ", ""))
+    gone = 'error[TW020]: the queue "team" does not exist in prod'
+    assert gone in repository.run("check").stdout
+    before = repository.tree()
+    for verb in (("render",), ("render", "--check"), ("render", "--check", "prod/llm")):
+        done = repository.run(*verb)
+        assert done.exit_code == 1, verb
+        assert gone in done.stderr, verb
+    assert repository.tree() == before
+    assert repository.run("render", "--check", "dev", "prod/mnist").exit_code == 0

@@ -110,6 +110,27 @@ def test_render_names_jobs_that_keep_old_values_where_a_commit_edits_specs(
     git_repository.git(repository.root, "switch", "--quiet", "main")
     git_repository.git(repository.root, "merge", "--quiet", "edit")
     assert "old values" not in repository.run("render").stdout
+    # What an earlier edit outdated is counted, and what this one does is named.
+    earlier = "2 jobs keep old values since before: see `trainwright list jobs`.\n"
+    repository.job("prod/new")
+    done = repository.run("render").stdout
+    assert done.endswith(earlier)
+    assert done.count("old values") == 1
+    repository.write("base/jobs/common.yaml", f"# Why.\n{base}flags: {{lr: 1}}\n")
+    assert repository.run("render").stdout.endswith(earlier)
+    repository.job("prod/other", "extends: base/common\n")
+    repository.run("render")
+    git_repository.commit(repository.root)
+    repository.environment("prod", "defaults: {env: {A: b}}\n")
+    repository.job("prod/mnist", "extends: base/common\nenv: {A: c}\n")
+    lines = repository.run("render").stdout.splitlines()
+    assert lines[-1].startswith("prod/llm, prod/new, prod/other keep old values until")
+    repository.environment("prod")
+    repository.write("base/jobs/common.yaml", f"{base}flags: {{lr: 1}}\n")
+    repository.write("base/jobs/rare.yaml", f"{HEADER}name: rare\nextends: base/common\n")
+    repository.job("prod/other", "extends: base/common\nretries: 4\n")
+    lines = repository.run("render").stdout.splitlines()
+    assert lines[-1] == "1 job keeps old values since before: see `trainwright list jobs`."
 
 
 def test_check_of_a_fresh_tree_says_nothing_is_wrong(repository: Repository) -> None:

@@ -148,6 +148,6 @@ def _say_drift(plan: Build, selections: tuple[str, ...]) -> int:
     else:
         click.echo(text.summary(plan, "to write"), nl=False)
     unproved = plan.underived or any(f.rule == dx.UNCOMPARED.id for f in plan.findings)
-    if not plan.compared and not unproved:
+    if plan.derivation is None and not unproved:
         click.echo("No commit is here: rendered files were compared with records alone.", err=True)
     return FINDINGS if lines or unproved else OK

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes import same
-from trainwright.datatypes.finding import Finding, Location, Severity
+from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import (
     ENVIRONMENTS,
     WIRING,
     JobFile,
+    environment_files,
     environment_path,
     rendered_folder,
 )
@@ -31,6 +32,7 @@ from trainwright.render.cache import Remembered
 from trainwright.render.policy import EnvironmentCheck, has_unknown_run
 from trainwright.runs import collisions, kustomization
 from trainwright.runs import record as records
+from trainwright.runs.decision import OF_WIRING
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded
 from trainwright.runs.wiring_files import WiringFiles
@@ -102,11 +104,11 @@ class Build:
     environments: tuple[EnvironmentBuild, ...]
     findings: tuple[Finding, ...]  # of all environments, and of what belongs to none
     underived: tuple[Finding, ...]  # files that no sources lead to, if that was checked
-    compared: bool  # whether that was checked, against a commit
-    specs_differ: bool  # from that commit; true also where nothing was compared
     sources: Mapping[str, tuple[str, ...]]  # lines of every file that a finding names
-    # What was read, for later questions. It is not compared: builds of the same files are equal.
+    # What was read, for later questions, and the comparison with a commit, if there was one. They
+    # are not compared: builds of the same files are equal.
     workspace: Workspace = field(compare=False, repr=False)
+    derivation: derive.Derivation | None = field(compare=False, repr=False)
 
     @property
     def jobs(self) -> tuple[JobFile, ...]:
@@ -115,6 +117,21 @@ class Build:
     @property
     def failed(self) -> bool:
         return any(finding.severity is Severity.ERROR for finding in self.findings)
+
+    def is_outdated(self, file: JobFile) -> bool:
+        """Whether the run of a job does not have all values of its sources."""
+        return any(_held(self.workspace, file))
+
+    def was_outdated(self, file: JobFile) -> bool:
+        """Whether it was so in the base, by the same values."""
+        if self.derivation is None:
+            return False
+        read = {*_read_by(self.workspace, file), *environment_files(file.environment)}
+        if self.derivation.changed.isdisjoint(read):
+            return True
+        base = self.derivation.base
+        before = {(it.path, repr(it.after)) for it in _held(base, file)} if base.has(file) else ()
+        return all((it.path, repr(it.after)) in before for it in _held(self.workspace, file))
 
 
 def build(
@@ -165,14 +182,13 @@ def build(
         environments=environments,
         findings=findings,
         underived=tuple(sorted(underived, key=lambda finding: finding.order)),
-        compared=derivation is not None,
-        specs_differ=derivation is None or derivation.specs_differ,
         sources={
             path: reader.lines(path)
             for path in _files((*findings, *underived))
             if tree.kind(path) == "file"
         },
         workspace=workspace,
+        derivation=derivation,
     )
 
 
@@ -214,6 +230,10 @@ def _unrendered(
                 f"committed edits of {listed([file.name for file in behind])} are not rendered"
             )
             yield dx.UNRENDERED.at(place, message, subject=each.name)
+
+
+def _held(workspace: Workspace, file: JobFile) -> Iterator[ValueChange]:
+    return (it for it in workspace.run(file).held if it.path not in OF_WIRING)
 
 
 def _read_by(workspace: Workspace, file: JobFile) -> Iterable[str]:
@@ -307,7 +327,8 @@ class _Work:
                 self._checked[file.name] = recalled
             checked = self._options.check_next_runs and file.name not in self._checked
             here = file.name in self._runs  # not only in git's history
-            if checked or recorded is None or not (here and self._workspace.stays(file, recorded)):
+            stays = recorded is not None and here and self._workspace.stays(file, recorded)
+            if checked or not stays or not self._workspace.is_usable(file, self._runs[file.name]):
                 from trainwright.render import batch  # takes 60 ms, not needed for unchanged jobs
 
                 yield batch.Item(file, recorded, checked, self._options.new_runs)

@@ -220,6 +220,11 @@ class Derivation(Owner):
         return lineage.repository.differing(base, lineage.inside, tip, among=(ENVIRONMENTS,))
 
     @property
+    def base(self) -> Workspace:
+        """The commit in which the branch began."""
+        return self._commit(self._lineage.bases[0])
+
+    @property
     def specs_differ(self) -> bool:
         """Whether a file that people write differs from the base."""
         return not all(map(may_decide, self.changed))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
 
 from trainwright.datatypes.data import mapping
 from trainwright.datatypes.environment import Environment
@@ -14,7 +13,6 @@ from trainwright.findings.visibility import visible
 from trainwright.kinds import NAMED
 from trainwright.render.build import Build, EnvironmentBuild
 from trainwright.rules.gitops import Departure, leaving
-from trainwright.runs.decision import OF_WIRING
 from trainwright.runs.record import Record
 from trainwright.specs.merge import BUILT_IN
 
@@ -84,14 +82,31 @@ def _image(run: Record) -> str:
 
 
 def outdated(build: Build) -> str:
-    """Return which jobs have runs with old values, and what applies the changes; "" if none have.
+    """Return which jobs have runs without the edits since the base, and what applies these; then
+    how many were outdated before; "" if none are.
 
     An edit of a base or of an environment changes no rendered file, and "up to date" alone would
     leave the impression that it had no effect. Where git has no such edit, no job is looked at.
     """
-    if not build.specs_differ:
+    if build.derivation is not None and not build.derivation.specs_differ:
         return ""
-    named = tuple(islice(_outdated(build), _MOST + 1))
+    named: list[str] = []
+    before = 0
+    for file in _behind(build):
+        if build.was_outdated(file):
+            before += 1
+        else:
+            named.append(str(file))
+        if len(named) > _MOST:
+            break
+    keep = "keeps" if before == 1 else "keep"
+    earlier = (
+        f"{plural(before, 'job')} {keep} old values since before: see `trainwright list jobs`.\n"
+    )
+    return _outdated(named) + (earlier if before and len(named) <= _MOST else "")
+
+
+def _outdated(named: Sequence[str]) -> str:
     if not named:
         return ""
     if len(named) > _MOST:
@@ -104,7 +119,7 @@ def outdated(build: Build) -> str:
     return f"{', '.join(named)} {keep} next run: `{command}` applies the change.\n"
 
 
-def _outdated(build: Build) -> Iterator[str]:
+def _behind(build: Build) -> Iterator[JobFile]:
     """Yield jobs whose runs keep old values. To look at one of these takes parsing its spec."""
     for environment in build.environments:
         started = {run.object for run in environment.begun}
@@ -112,8 +127,8 @@ def _outdated(build: Build) -> Iterator[str]:
             run = environment.runs.get(file.name)
             if run is not None and run.object in started:
                 continue
-            if any(held.path not in OF_WIRING for held in build.workspace.run(file).held):
-                yield str(file)
+            if build.is_outdated(file):
+                yield file
 
 
 def counts(environment: EnvironmentBuild, verb: str) -> str:

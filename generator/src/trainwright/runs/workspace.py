@@ -11,7 +11,7 @@ from operator import eq
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.errors import SelectionError
-from trainwright.datatypes.finding import Finding, ValueChange
+from trainwright.datatypes.finding import Finding, Severity, ValueChange
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import JobFile
@@ -358,15 +358,25 @@ class Workspace(Owner):
 
         Its specs need not be parsed.
         """
-        record, environment = self.record(file), None
-        if record is not None and record.state not in ENDED:
-            environment = self.sound(file.environment)
-        if record is None or environment is None:
+        record = self.record(file)
+        going_on = record is not None and record.state not in ENDED
+        return self._sound(file, record) if record and going_on else None
+
+    def is_usable(self, file: JobFile, record: Record) -> bool:
+        """Whether a job has no errors by itself, as where its environment lacks what it names; of a
+        run that is up to date no spec is parsed.
+        """
+        if self._sound(file, record) is not None:
+            return True
+        return not any(it.severity is Severity.ERROR for it in self.job(file).findings)
+
+    def _sound(self, file: JobFile, record: Record) -> Job | None:
+        """Return the job of a run that is up to date, unless something is wrong with it."""
+        job, environment = self._current(file, record), self.sound(file.environment)
+        if job is None or environment is None:
             return None
-        job = self._current(file, record)
         spec = Layered(record.spec, self.loaded(file.environment).layers)
-        sound = job is not None and not any(resolve.problems(job, spec, environment))
-        return job if sound else None
+        return None if any(resolve.problems(job, spec, environment)) else job
 
     @tracked()
     def asking(self, file: JobFile) -> Asking:
