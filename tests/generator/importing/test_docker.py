@@ -246,7 +246,7 @@ def test_a_shell_with_a_script_is_a_program(words: str) -> None:
         ("docker run -v <path to data>:/data a:1 train", "fill in <path to data> before"),
         ("docker run -e KEY=<key> a:<tag> train", "fill in <key>, <tag> before"),
         ("docker run $OPTIONS a:1 train", "$OPTIONS is where the image would be"),
-        ("docker run $(cat image) train", "$(cat is where the image would be"),
+        ("docker run $(cat image) train", "$(cat image) is where the image would be"),
         ("podman run --rm", "podman run: there is no image"),
     ],
 )

@@ -466,7 +466,7 @@ def test_a_number_of_gpus_needs_no_pool(gpus: str, repository: Repository) -> No
             "Name it with --image",
         ),
         (("--command", "rm -rf /", "--env", "dev", "--name", "a"), 1, "rm is not a command that"),
-        (("--command", "docker run 'a", "--env", "dev"), 1, "no closing quotation"),
+        (("--command", "docker run 'a", "--env", "dev"), 1, "1:12: ' is not closed"),
         (("--command", "docker run --nope a", "--env", "dev"), 1, "--nope"),
     ],
 )

@@ -6,13 +6,14 @@ line here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import dropwhile, islice
 from pathlib import Path
 
+from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.groupkind import PODGROUPS, RUNTIMES, SERVICE
 from trainwright.documents.yamlio import Document
@@ -22,6 +23,7 @@ from trainwright.importing import (
     docker,
     elasticdl,
     foreign,
+    pasted,
     placeholders,
     slurm,
     workflows,
@@ -30,11 +32,9 @@ from trainwright.importing.commandline import CommandReader, Line, lines
 from trainwright.importing.reader import source_of, with_beside
 from trainwright.importing.source import Source
 from trainwright.kinds import KINDS, SERVED
-from trainwright.kinds.reading import ImportingError, NotImported, SourceObject
+from trainwright.kinds.reading import ImportingError, NotImported, SourceObject, shown
 from trainwright.manifests import reading
 from trainwright.manifests.unrendered import Whole, gather
-from trainwright.objects.pods.command import is_python
-from trainwright.objects.pods.launching import launches
 
 COMMANDS: tuple[CommandReader, ...] = (*docker.COMMANDS, elasticdl.COMMAND)
 
@@ -68,18 +68,32 @@ class ImportInput:
 
     def commands(self, file: str, text: str) -> None:
         """Take the command lines of a text, or the one training that it starts in no image."""
+        text = pasted.commands_of(text)
+        given: list[Line] = []
         with self._noted():
-            given = tuple(lines(file, text))
-            if not any(_reader(line.words) for line in given) and any(map(_trains, given)):
+            for line in lines(file, text):  # what stands above an open quote is taken
+                given.append(line)
+        if not any(_reader(line.words) for line in given) and any(map(_starts, given)):
+            with self._noted():
                 self.sources.append(slurm.read(file, text, self._values))
-                return
-            for line in given:
-                reader = _reader(line.words)
-                with self._noted():
-                    if reader is None:
-                        why = "is not a command that starts training"
-                        raise ImportingError(f"{line.place}: {_called(line)} {why}")
-                    self.sources.append(reader.read(line))
+            return
+        for line in given:
+            with self._noted():
+                self._command(line)
+
+    def _command(self, line: Line) -> None:
+        reader = _reader(line.words)
+        if reader:
+            source = reader.read(line)
+            left = (left for left in line.left if left.field != "sudo")  # of the client alone
+            self.sources.append(replace(source, left=(*source.left, *left)))
+        elif slurm.is_harmless(line.words):
+            said = shown("", " ".join(line.words[1:]))
+            name, why = line.words[0], "it starts no training"
+            self.beside.append(NotImported(name, line.place, said, why))
+        else:
+            why = "is not a command that starts training"
+            raise ImportingError(f"{line.place}: {_called(line)} {why}")
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
@@ -104,15 +118,20 @@ class ImportInput:
                 with self._noted():
                     self.sources.append(slurm.read(source.file, text, self._values))
                 continue
-            if _holds_commands(source.file, text):
+            documents = [d for chunk in reading.split(source) for d in reading.documents(chunk)]
+            objects = [d for d in documents if isinstance(d, Document)]
+            if not any(_is_object(o.data) for o in objects) and _holds_commands(source.file, text):
                 self.commands(source.file, text)
                 continue
-            for chunk in reading.split(source):
-                for document in reading.documents(chunk):
-                    if isinstance(document, Document):
-                        parts += self._parts(document)
-                    else:
-                        self.findings += document
+            if not objects and _is_script(source.file, text):
+                why = "no command in it starts a training: import the file that it applies or runs"
+                self.problems.append(f"{source.file}:1: {why}")
+                continue
+            for document in documents:
+                if isinstance(document, Document):
+                    parts += self._parts(document)
+                else:
+                    self.findings += document
         return parts
 
     def take(self, parts: Sequence[SourceObject]) -> None:
@@ -172,7 +191,7 @@ class ImportInput:
         used = {id(used.body) for source in self.sources for used in source.parts}
         for part in parts:
             kind = part.group_kind
-            if kind in SERVED or _is_file(part) or id(part.body) in used | self._refused:
+            if kind in SERVED or _is_file(part.body) or id(part.body) in used | self._refused:
                 continue
             name = part.metadata.get("name", "")
             why = _REPLACED.get(kind, "it is not a training workload: keep applying it as it is")
@@ -204,21 +223,8 @@ def _not_rendered(whole: Whole) -> NotImported:
     return NotImported(whole.title(), Location(whole.file, 1), "", why)
 
 
-def _is_file(part: SourceObject) -> bool:
-    return any(kind.reader.is_file(part.body) for kind in KINDS.values())
-
-
 def _reader(words: tuple[str, ...]) -> CommandReader | None:
     return next((c for c in COMMANDS if words[: len(c.begins)] == c.begins), None)
-
-
-def _trains(line: Line) -> bool:
-    """Whether a command line, behind variables that it sets, starts training in no image."""
-    words = tuple(dropwhile(_ASSIGNED.match, line.words))
-    return bool(words) and (launches(words) or is_python(words[0].rpartition("/")[2]))
-
-
-_ASSIGNED = re.compile(r"\w+=")
 
 
 def _called(line: Line) -> str:
@@ -228,14 +234,35 @@ def _called(line: Line) -> str:
 
 
 def _holds_commands(file: str, text: str) -> bool:
-    """Whether a text's first command starts training, or any command of a shell script does."""
-    commands = lines("", text.partition("\n---")[0])
-    is_script = text.startswith("#!") or file.endswith(".sh")
-    first = commands if is_script else islice(commands, 1)
+    """Whether the first command of a text starts training, or anything in a script or in what was
+    pasted from a terminal does.
+    """
+    shown_commands = pasted.commands_of(text)
+    commands = lines("", shown_commands)
+    if text == shown_commands and not _is_script(file, text):
+        commands = islice(dropwhile(lambda line: slurm.is_harmless(line.words), commands), 1)
     try:
-        return any(_reader(line.words) or _trains(line) for line in first)
+        return any(map(_starts, commands))
     except ImportingError:
         return False
+
+
+def _is_script(file: str, text: str) -> bool:
+    return text.startswith("#!") or file.endswith(".sh")
+
+
+def _starts(line: Line) -> bool:
+    return _reader(line.words) is not None or slurm.starts_training(line.words)
+
+
+def _is_object(body: Data) -> bool:
+    """Whether a document is meant for a cluster, or another file that is imported."""
+    return _is_file(mapping(body)) or bool({"apiVersion", "kind"} & mapping(body).keys())
+
+
+def _is_file(body: Mapping[str, Data]) -> bool:
+    """Whether it is a file of a kind that no API server has."""
+    return any(kind.reader.is_file(body) for kind in KINDS.values())
 
 
 def _placed(document: Document, prefix: str, pointer: str) -> Location:

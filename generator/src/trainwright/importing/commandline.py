@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import click
 
@@ -12,20 +12,20 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.importing.source import Source
+from trainwright.importing.wrappers import unwrapped
 from trainwright.kinds.reading import ImportingError, Loss, NotImported, shown
 
-_PROMPT = re.compile(r"^\s*(?:[$>]\s+)?(?:sudo\s+)?")
 _WORDS = "words"
-_CONTINUED = re.compile(r"\\[ \t]*\n")
 _SHELL = re.compile(r"\$(?:\{|\(|[A-Za-z_])|`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One command as words, and the place where it begins."""
+    """One command as words, the place where it begins, and what of it is left out of them."""
 
     words: tuple[str, ...]
     place: Location
+    left: tuple[NotImported, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,67 +37,103 @@ class CommandReader:
 
 
 def lines(file: str, text: str) -> Iterator[Line]:
-    """Yield the commands of a text: one per line, or per lines joined by a final backslash.
+    """Yield the commands of a text, without comments, redirections and here-documents.
 
-    Prompts, `sudo` and comments are left out. Raise ImportingError if quotes do not match.
+    Raise ImportingError where a quote is not closed.
     """
-    joined = _CONTINUED.sub(lambda match: f"{' ' * (len(match.group()) - 1)}\0", text)
-    above = 1
-    for line in _quotes_closed(joined.split("\n")):
-        plain = _PROMPT.sub("", line.replace("\0", " "))
-        indent = len(line) - len(plain)
-        try:
-            words = tuple(shlex.split(plain, comments=True))
-        except ValueError as error:
-            raise ImportingError(f"{file}:{above}: {error}".lower()) from error
-        if words:
-            yield Line(words=words, place=Location(file, above, indent + 1))
-        above += 1 + line.count("\0") + line.count("\n")
+    breaks = [match.start() for match in re.finditer("\n", text)]
+
+    def placed(at: int) -> Location:
+        row = bisect_left(breaks, at)
+        return Location(file, row + 1, at - (breaks[row - 1] if row else -1))
+
+    words: list[str] = []
+    redirected: list[str] = []
+    documents: list[str] = []  # the words that end the here-documents of this line
+    place = Location(file, 1)
+    at, sign = 0, ""
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        if token is None:
+            raise ImportingError(
+                f"{placed(at)}: {text[at]} is not closed, and nothing behind it is read: close it"
+            )
+        kind, written = str(token.lastgroup), token.group()
+        if kind == "word" and sign:
+            (documents if sign in _HERE else redirected).append(_unquoted(written))
+            sign = ""
+        elif kind == "word":
+            place = place if words else placed(at)
+            words.append(_unquoted(written))
+        elif kind == "redirect":
+            sign = "" if written[-1].isdigit() else written.lstrip("0123456789")
+        at = token.end()
+        if kind == "end":
+            yield from _line(words, redirected, place)
+            words, redirected, sign = [], [], ""
+        if written == "\n":
+            for document in documents:
+                at = _behind(document, text, at)
+            documents = []
+    yield from _line(words, redirected, place)
 
 
-def _quotes_closed(written: list[str]) -> Iterator[str]:
-    """Yield lines; those between which a quote is open as one."""
-    waiting: list[str] = []
-    quote = ""
-    for line in written:
-        waiting.append(line)
-        quote = _open_quote(line, quote)
-        if not quote:
-            yield "\n".join(waiting)
-            waiting = []
-    if waiting:
-        yield "\n".join(waiting)
+_TOKEN = re.compile(
+    r"""
+    (?P<blank>(?:[ \t\r]|\\[ \t]*\n)++)
+    | (?P<comment>\#[^\n]*)
+    | (?P<redirect>(?:[0-9]*+|&)
+        (?:>>|>\||<<-|<<<|<<|>|<(?![A-Za-z](?:[^<>\n]*[^<>\s])?>))(?:&[0-9]*)?)
+    | (?P<end>\n|&&|\|\||[;&|()])
+    | (?P<word>(?:
+        \\. | '[^']*' | "(?:\\.|[^"\\])*" | `[^`]*`
+        | \$\((?:[^()]|\([^()]*\))*\)
+        | <[A-Za-z](?:[^<>\n]*[^<>\s])?>
+        | [^\s;&|()<>'"`\\]
+      )++)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_HERE = ("<<", "<<-")
 
 
-_OPENS = re.compile(r"\\.|(?P<comment>(?:^|(?<=\s))#)|(?P<quote>['\"])", re.DOTALL)
-_ESCAPED_OR_CLOSED = re.compile(r'\\.|"', re.DOTALL)
+def _behind(document: str, text: str, at: int) -> int:
+    """Return where the line that ends a here-document ends, or the text if none does."""
+    while at < len(text):
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        if text[at:end].strip("\t\r") == document:
+            return end
+        at = end + 1
+    return at
 
 
-def _open_quote(line: str, quote: str) -> str:
-    """Return the quote that is open at the end of a line, if one is; `quote` is open before it."""
-    at = 0
-    while True:
-        if quote:
-            closed = _closed(line, quote, at)
-            if closed < 0:
-                return quote
-            at = closed + 1
-        opening = _OPENS.search(line, at)
-        while opening and not opening["quote"] and not opening["comment"]:
-            opening = _OPENS.search(line, opening.end())
-        if opening is None or opening["comment"]:
-            return ""
-        quote, at = opening["quote"], opening.end()
+_OF_CLIENT = "a container has it by -e alone: write it under env if the program reads it"
+LOGGED = "the log of the container has what it prints"
+_PIECE = re.compile(r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)""", re.DOTALL)
+_ESCAPED = re.compile(r"\\([\"\\$`\n])")
 
 
-def _closed(line: str, quote: str, start: int) -> int:
-    """Return where an open quote closes, or -1."""
-    if quote == "'":
-        return line.find(quote, start)
-    ends = (
-        match.start() for match in _ESCAPED_OR_CLOSED.finditer(line, start) if match[0] == quote
-    )
-    return next(ends, -1)
+def _unquoted(word: str) -> str:
+    def plain(piece: re.Match[str]) -> str:
+        single, double, escaped = piece.groups()
+        if double is not None:
+            return _ESCAPED.sub(lambda match: match[1].strip("\n"), double)
+        return str((single if escaped is None else escaped.strip("\n")) or "")
+
+    return _PIECE.sub(plain, word)
+
+
+def _line(words: Sequence[str], redirected: Sequence[str], place: Location) -> Iterator[Line]:
+    if not words:
+        return
+    inner = unwrapped(tuple(words))
+    files = (file for file in redirected if file != "/dev/null")
+    left = [NotImported(">", place, shown("", file), LOGGED, Loss.COSMETIC) for file in files]
+    for name, value in inner.variables.items():
+        left.append(NotImported(name, place, shown(name, value), _OF_CLIENT))
+    given = inner.words or tuple(words)  # variables alone
+    yield Line(words=given, place=place, left=(*inner.left(place), *left))
 
 
 def parse(

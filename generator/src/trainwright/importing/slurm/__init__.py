@@ -21,14 +21,18 @@ from trainwright.importing.slurm.options import exported, headers
 from trainwright.importing.slurm.step import (
     Step,
     finds_others,
+    is_harmless,
     is_launcher,
     pod_command,
     program_name,
+    starts_training,
     step_of,
     training_step,
 )
 from trainwright.importing.source import Source
 from trainwright.kinds.reading import ImportingError, SourceObject
+
+__all__ = ["is_harmless", "is_script", "read", "starts_training"]
 
 _SEVERAL = re.compile(r"^#SBATCH[ \t]+(?:het|pack)job\b|--(?:het|pack)-group\b", re.MULTILINE)
 _CHAIN = re.compile(r"\d+(?:-\d+)?%1")
@@ -75,7 +79,8 @@ def read(file: str, text: str, values: Mapping[str, str] | None = None) -> Sourc
         top,
         starts_others=is_launcher(step.words) or finds_others(step.words),
     )
-    name = name if step.in_slurm or PurePosixPath(file).suffix else program_name(step.words)
+    is_named = PurePosixPath(file).suffix not in ("", ".md", ".txt")
+    name = name if step.in_slurm or is_named else program_name(step.words)
     return _source(file, name, replace(step, given=given), commands, amounts)
 
 
@@ -129,6 +134,7 @@ def _source(
             *left.launched_otherwise(step, amounts, place),
             *left.not_for_pods(step.words, amounts, place),
             *left.started_elsewhere(step, place),
+            *left.logged(step, place),
         ),
         services=(STEP,),
         is_made=True,

@@ -11,17 +11,17 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
 from trainwright.documents.validation.other_forms import clock
 from trainwright.documents.validation.other_names import of_job
+from trainwright.importing.commandline import LOGGED
 from trainwright.importing.equivalence.containers import places
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import NodeAmounts
-from trainwright.importing.slurm.manifest import image_name, is_mount, is_of_the_image
+from trainwright.importing.slurm.manifest import SELECTED, image_name, is_mount, is_of_the_image
 from trainwright.importing.slurm.options import is_read
 from trainwright.importing.slurm.step import (
     Step,
     asks_hostname,
     is_launcher,
     name_of,
-    without_wrappers,
 )
 from trainwright.importing.slurm.words import (
     CONTAINERS,
@@ -32,6 +32,7 @@ from trainwright.importing.slurm.words import (
     sourced,
     starts_ray,
 )
+from trainwright.importing.wrappers import unwrapped
 from trainwright.kinds.reading import Loss, NotImported, shown
 from trainwright.objects.pods import command as launched
 from trainwright.objects.pods.launching import MPI
@@ -89,7 +90,7 @@ def _command(
 ) -> Iterator[NotImported]:
     name, severity = name_of(command), Loss.CANNOT_RUN
     why = "a job spec starts one program: run it in the image, or as an init container"
-    words = without_wrappers(command.words)
+    words = unwrapped(command.words).words
     if starts_ray(words):
         why = "launcher: ray starts the cluster, on all nodes of the run: write it"
     elif written := _written(command, step):
@@ -188,6 +189,11 @@ def gpus_of_launcher(
     if launch.launcher == "accelerate" and launch.options.get("num-processes", "").isdecimal():
         processes = str(int(launch.options["num-processes"]) // amounts.nodes)
     number = int(processes) if processes.isdecimal() else 0
+    selected = "" if step.in_slurm else step.environment.get(SELECTED, "")
+    if selected and not amounts.gpus:
+        count = len(selected.split(","))
+        why = f"{count} GPUs are requested: a pod sees those that it requests, numbered from 0"
+        return replace(amounts, gpus=count), (NotImported(SELECTED, place, selected, why),)
     on_cpu = "gloo" in " ".join(command) or "cpu" in str(given.get("--partition", ""))
     fewest = 1 if "--exclusive" in given else 2
     if amounts.gpus or on_cpu:
@@ -218,6 +224,12 @@ def started_elsewhere(step: Step, place: Location) -> Iterator[NotImported]:
 
 
 _RELATIVE = re.compile(r"(?![-/$])(?:[\w.-]+/)*[\w.-]+\.(?:py|sh|ya?ml|json|toml|bin)")
+
+
+def logged(step: Step, place: Location) -> Iterator[NotImported]:
+    """Yield the file that the program's output goes to."""
+    if step.command.writes not in ("", "/dev/null"):
+        yield NotImported(">", place, shown("", step.command.writes), LOGGED, Loss.COSMETIC)
 
 
 def ran_by(runner: str, place: Location) -> Iterator[NotImported]:

@@ -15,6 +15,7 @@ from trainwright.kinds import NAMED
 from trainwright.objects.pods import shm
 
 TARGET = "job"
+SELECTED = "CUDA_VISIBLE_DEVICES"  # of the GPUs of a machine, where a shell starts the program
 
 
 def folder(given: Mapping[str, Data], commands: Sequence[ShellCommand], step: Step) -> str:
@@ -49,7 +50,8 @@ def is_of_the_command(value: str, step: Step) -> bool:
 
 def environment(step: Step) -> dict[str, str]:
     """Return what the script exports, except variables of the launcher, target and image."""
-    variables = {k: v for k, v in step.environment.items() if not places(k)}
+    chosen = "" if step.in_slurm else SELECTED
+    variables = {k: v for k, v in step.environment.items() if not places(k) and k != chosen}
     variables = {
         name: value
         for name, value in variables.items()

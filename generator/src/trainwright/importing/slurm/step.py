@@ -16,6 +16,7 @@ from trainwright.importing.slurm.amounts import HEAD, RANK, NodeAmounts, SlurmOu
 from trainwright.importing.slurm.apptainer import is_container, unpacked
 from trainwright.importing.slurm.options import options
 from trainwright.importing.slurm.words import (
+    CONTAINERS,
     HARMLESS,
     LAUNCHERS,
     PREPARING,
@@ -25,11 +26,11 @@ from trainwright.importing.slurm.words import (
     sets_up,
     starts_ray,
 )
+from trainwright.importing.wrappers import unwrapped
 from trainwright.kinds.reading import ImportingError, NotImported
 from trainwright.objects.pods.command import is_python
-from trainwright.objects.pods.launching import SHELLS
+from trainwright.objects.pods.launching import SHELLS, starts_ranks
 
-_STEP_WRAPPERS = frozenset({"time", "exec", "nohup", "stdbuf", "numactl", "env", "timeout"})
 _SHELL_OPTION = re.compile(r"-[abd-z]*c[a-z]*")
 
 
@@ -62,14 +63,24 @@ def step_of(
     command: ShellCommand, place: Location, variables: Mapping[str, str], output: SlurmOutput
 ) -> Step:
     """Return what a command starts. Raise ImportingError for an unknown option."""
-    words = without_wrappers(command.words)
-    step = Step(command=command, words=words, environment=command.environment, given={})
-    if words and PurePosixPath(words[0]).name == "srun":
-        step = _of_srun(step, place)
-    step = replace(step, words=without_wrappers(step.words))
+    step = Step(command=command, words=command.words, environment=command.environment, given={})
+    step = _without_wrappers(step, place)
+    if step.words and PurePosixPath(step.words[0]).name == "srun":
+        step = _without_wrappers(_of_srun(step, place), place)
     if is_container(step.words):
         step = unpacked(step, place)
-    return _without_runner(_in_shell(step, variables, output))
+    return _without_runner(_in_shell(step, place, variables, output))
+
+
+def _without_wrappers(step: Step, place: Location) -> Step:
+    """Return the step without the programs in front of its own, such as `sudo` and `env`."""
+    inner = unwrapped(step.words)
+    return replace(
+        step,
+        words=inner.words,
+        environment={**step.environment, **inner.variables},
+        left=(*step.left, *inner.left(place)),
+    )
 
 
 def _of_srun(step: Step, place: Location) -> Step:
@@ -104,7 +115,7 @@ def _more(
     if rest[:1] and rest[0].startswith("$"):
         more = _more(rest[1:], place)
         return more and ({**given, **more[0]}, more[1])
-    return (given, rest) if _is_program(without_wrappers(rest)) else None
+    return (given, rest) if _is_program(unwrapped(rest).words) else None
 
 
 def training_step(steps: Sequence[Step], place: Location, file: str) -> Step:
@@ -147,7 +158,7 @@ def _most_likely(steps: Sequence[Step]) -> list[Step]:
 
 
 def name_of(command: ShellCommand) -> str:
-    words = without_wrappers(command.words)
+    words = unwrapped(command.words).words
     return PurePosixPath(words[0]).name if words else ""
 
 
@@ -163,15 +174,6 @@ def _trains_nothing(step: Step) -> bool:
     return asks_hostname(step.command) or is_known or is_check(step.words)
 
 
-def without_wrappers(words: tuple[str, ...]) -> tuple[str, ...]:
-    while words and words[0] in _STEP_WRAPPERS:
-        is_timeout, words = words[0] == "timeout", words[1:]
-        while words and (words[0].startswith("-") or "=" in words[0]):
-            words = words[1:]
-        words = words[1:] if is_timeout else words
-    return words
-
-
 def _without_runner(step: Step) -> Step:
     """Return the step without the manager of an environment before its program, as `uv run`."""
     words = step.words
@@ -180,6 +182,8 @@ def _without_runner(step: Step) -> Step:
     program, valued = words[2:], RUNNERS[words[0]]
     while program and program[0].startswith("-"):
         program = program[2 if program[0] in valued else 1 :]
+    if program and program[0].endswith(".py"):  # which the manager starts by its Python
+        program = ("python", *program)
     if not _is_program(program):
         return step
     return replace(step, runner=f"{words[0]} run", words=program)
@@ -190,6 +194,20 @@ def is_launcher(words: Sequence[str]) -> bool:
     name = PurePosixPath(words[0]).name if words else ""
     is_module = is_python(name) and not STARTS_PROCESSES.isdisjoint(words)
     return name in LAUNCHERS or is_module
+
+
+def starts_training(words: Sequence[str]) -> bool:
+    """Whether a command starts a training, by itself or through srun, a shell or a container."""
+    name, *inside = (PurePosixPath(part).name for word in words for part in word.split())
+    starts_others = name == "srun" or name in {*RUNNERS, *CONTAINERS} or SHELLS.fullmatch(name)
+    if starts_others:
+        return any(starts_ranks((part,)) or is_python(part) for part in inside)
+    return starts_ranks((name,)) or (is_python(name) and not is_check(words))
+
+
+def is_harmless(words: Sequence[str]) -> bool:
+    """Whether a command neither trains nor changes what is trained."""
+    return PurePosixPath(words[0]).name in {*HARMLESS, "cd"}
 
 
 def _is_program(words: tuple[str, ...]) -> bool:
@@ -205,7 +223,9 @@ def _may_train(step: Step) -> bool:
     return bool(name) and name not in never_training and not sets_up(step.words) and "$" not in name
 
 
-def _in_shell(step: Step, variables: Mapping[str, str], output: SlurmOutput) -> Step:
+def _in_shell(
+    step: Step, place: Location, variables: Mapping[str, str], output: SlurmOutput
+) -> Step:
     """Return the step with the program that its `sh -c` script trains with, or unchanged if the
     step starts no shell or the script has no single such program.
     """
@@ -215,7 +235,12 @@ def _in_shell(step: Step, variables: Mapping[str, str], output: SlurmOutput) -> 
     given = {**variables, **step.environment}
     inside = shell.commands(step.words[at + 1], given, output)
     plain = [
-        _without_runner(replace(step, command=c, words=without_wrappers(c.words))) for c in inside
+        _without_runner(
+            _without_wrappers(
+                replace(step, command=c, words=c.words, environment=c.environment), place
+            )
+        )
+        for c in inside
     ]
     likely = _most_likely(plain)
     if len(likely) != 1 or likely[0].command.block:
@@ -225,7 +250,8 @@ def _in_shell(step: Step, variables: Mapping[str, str], output: SlurmOutput) -> 
         step,
         words=training.words,
         runner=training.runner,
-        environment={**step.environment, **training.command.environment},
+        environment={**step.environment, **training.environment},
+        left=training.left,
         inside=tuple(command for command in inside if command is not training.command),
     )
 
