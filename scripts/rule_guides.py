@@ -42,13 +42,9 @@ _OF_MODULES = {
     "delivery": "gitops",
     "edits": "edits",
     "gitops": "gitops",
-    "kueue": "kueue",
-    "multikueue": "kueue",
     "names": "manifests",
-    "queue_rules": "kueue",
     "roles": "roles",
     "validation": "manifests",
-    "waiting": "kueue",
 }
 _OF_DIAGNOSTICS = {
     "TW006": "layers",
@@ -103,6 +99,8 @@ def guide(rule: Rule | EditRule | Diagnostic) -> str:
 def _page(rule: Rule | EditRule | Diagnostic) -> str:
     if isinstance(rule, Diagnostic):
         return _OF_DIAGNOSTICS.get(rule.id) or _OF_FAMILIES[rule.id[:4]]
+    if rule.id.startswith("TW6") and not isinstance(rule, EditRule):
+        return "kueue"
     modules = rule.module.split(".")
     if page := next((_OF_MODULES[part] for part in reversed(modules) if part in _OF_MODULES), ""):
         return page

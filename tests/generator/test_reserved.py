@@ -222,3 +222,20 @@ def test_a_run_that_kustomize_would_leave_out_is_refused(
     done = repository.run("check")
     assert done.exit_code == refused, done.output
     assert ("error[TW026]: kustomize leaves out what has the annotation" in done.output) == refused
+
+
+@pytest.mark.parametrize(
+    ("target", "address", "nodes", "refused"),
+    [
+        ("pytorchjob", "localhost", 2, True),
+        ("pytorchjob", "127.0.0.1", 2, True),
+        ("trainingjob", "localhost", 2, True),
+        ("pytorchjob", "localhost", 1, False),
+        ("pytorchjob", "head.example.com", 2, False),
+    ],
+)
+def test_several_nodes_that_would_meet_at_their_own_address_are_refused(
+    repository: Repository, target: str, address: str, nodes: int, refused: bool
+) -> None:
+    _job(repository, target, "python", nodes, f"env: {{MASTER_ADDR: {address}}}\n")
+    assert _refused(repository) == ({"env.MASTER_ADDR"} if refused else set())

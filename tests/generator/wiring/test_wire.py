@@ -524,6 +524,16 @@ def test_a_repository_without_encryption_is_a_warning(
     assert done.stdout
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_check_warns_of_it_where_files_of_wiring_are_beside_the_specs(
+    scheme: str, wired: Repository
+) -> None:
+    repository = f"{{url: '{scheme}://git.example.com/ml/training.git'}}"
+    wired.environment("west", f"gitops: {{repository: {repository}}}\n")
+    assert wired.run("gitops", "wire", "west", "--out", "wiring").exit_code == 0
+    assert ("warning[TW044]" in wired.run("check").output) == (scheme == "http")
+
+
 @pytest.mark.parametrize(
     ("gitops", "namespace", "refused"),
     [

@@ -56,7 +56,7 @@ def serving(role: Job, environment: Environment) -> dict[str, Data]:
 
 
 # To our entrypoint the index of a pod is its rank, and each pod of a role is one node by itself.
-_ALONE = {"JOB_COMPLETION_INDEX": "0", "TRAINWRIGHT_NNODES": "1"}
+_ALONE = {INDEX: "0", "TRAINWRIGHT_NNODES": "1"}
 
 
 def longest_suffix(job: Job) -> str:
@@ -92,7 +92,7 @@ def unserved(job: Job, environment: Environment, dependencies: Behaviour) -> Ite
 def meeting(job: Job, address: str) -> Meeting:
     """Return how the pods meet if the first one has this address."""
     alone = job.role is not None and launch.starts_runtime(job)  # see _ALONE
-    own = "ROLE_INDEX" if alone else "JOB_COMPLETION_INDEX"
+    own = "ROLE_INDEX" if alone else INDEX
     return Meeting(address, str(PORT), Variable(own, _INDEX))
 
 
@@ -112,7 +112,7 @@ def variables(job: Job, address: str) -> dict[str, Data]:
         }
     if job.launcher in ("torchrun", *NUMBERED) and job.entrypoint.launched:
         # In the command $(NAME) stands for variables that the manifest declares, and no others.
-        return {"fieldEnv": {"JOB_COMPLETION_INDEX": _INDEX}}
+        return {"fieldEnv": {INDEX: _INDEX}}
     return {
         "env": {
             "MASTER_ADDR": address,
@@ -152,10 +152,10 @@ def command(job: Job, address: str) -> list[str]:
     """
     return launch.command_line(
         job,
-        place=launch.MeetingPlace(address, str(PORT), "$(JOB_COMPLETION_INDEX)"),
+        place=launch.MeetingPlace(address, str(PORT), f"$({INDEX})"),
         rendezvous=(
             f"--nnodes={job.nodes}",
-            "--node-rank=$(JOB_COMPLETION_INDEX)",
+            f"--node-rank=$({INDEX})",
             f"--master-addr={address}",
             f"--master-port={PORT}",
         ),

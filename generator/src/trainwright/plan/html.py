@@ -27,10 +27,10 @@ from trainwright.specs.demand import Demand
 _DIFF_LINES = 500  # of an additional object
 # All diffs of a page together, in characters: compressed they are a tenth of it.
 _DIFFS = 4_000_000
-_DANGER = frozenset(
-    {Action.REJECTED, Action.BROKEN, Action.DELETED, Action.LEFT, Action.MIXED, Action.IGNORED}
+_DANGER = frozenset({Action.REJECTED, Action.BROKEN, Action.DELETED, Action.LEFT, Action.MIXED})
+_WARNING = frozenset(
+    {Action.LEFT_SUSPENDED, Action.IGNORED, Action.CANCELLED, Action.NEW_RUN, Action.OUTDATED}
 )
-_WARNING = frozenset({Action.LEFT_SUSPENDED, Action.CANCELLED, Action.NEW_RUN, Action.OUTDATED})
 
 
 def render(plan: Plan, style: Style) -> str:

@@ -199,7 +199,8 @@ def _wiring(
     they are all there are, also of what is left of others.
     """
     files = options.wired(workspace)
-    yield from (it for it in files.refused if it.subject in names)  # what jobs have is found anyway
+    # What jobs have is found anyway.
+    yield from (it for it in (*files.refused, *files.warned) if it.subject in names)
     for path, message, remedy in (files if whole else files.of(names)).problems:
         yield dx.STALE_WIRING.at(Location(path), message, remedy=remedy, subject=WIRING)
 

@@ -11,9 +11,8 @@ from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
+from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.rule_model.rule_file import Documented
-
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 class Verdict(enum.StrEnum):

@@ -10,6 +10,7 @@ from trainwright.datatypes.data import dig, mapping, mappings, sequence, text
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.objects.pods.launching import (
+    LOOPBACK,
     SHELLS,
     addresses,
     failure_is_lost,
@@ -211,9 +212,6 @@ def checkpoints_lost_with_pod(subject: Subject) -> Iterator[Hit]:
                     yield Hit(folder.pointer, message)
 
 
-_LOOPBACK = re.compile(
-    r"(?:\w+://)?(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1\]?)(?::\d*)?", re.IGNORECASE
-)
 _STARTED = Pointer("/entrypoint")
 _STANDALONE = re.compile(r"(?:^|\s)--standalone(?=\s|$)")
 
@@ -232,7 +230,7 @@ def _alone(subject: Subject) -> Iterator[Hit]:
             message = f"--standalone, and there are {pods} pods"
             yield Hit(container.pointer, message, _STARTED)
         for address in _meeting(container):
-            if _LOOPBACK.fullmatch(_expanded(container, address)):
+            if LOOPBACK.fullmatch(_expanded(container, address)):
                 named = (name for name, value in container.variables.items() if value == address)
                 spec = Pointer.of("env", name) if (name := next(named, "")) else _STARTED
                 yield Hit(container.pointer, f"{pods} pods are to meet at {address}", spec)

@@ -18,13 +18,14 @@ class WiringFiles(NamedTuple):
     these, `left` ones were written for what no engine applies any more.
 
     No other file is written, except of the `uncompared` environments, which have the `refused`
-    errors.
+    errors. `warned` are findings about sources, with which files are written all the same.
     """
 
     stale: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     current: frozenset[str] = frozenset()
     refused: tuple[Finding, ...] = ()
+    warned: tuple[Finding, ...] = ()
     uncompared: frozenset[str] = frozenset()
 
     def of(self, environments: Container[str]) -> WiringFiles:

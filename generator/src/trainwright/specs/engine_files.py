@@ -161,12 +161,6 @@ def _any(pattern: str, names: Iterable[str]) -> bool:
     return pattern == "**" or any(fnmatchcase(name, pattern) for name in {*names})
 
 
-def is_read(path: str) -> bool:
-    """Whether an engine reads a file of this name, apart from the manifests."""
-    name = path.rpartition("/")[2]
-    return name in (_IGNORE, _ATTRIBUTES) or any(re.fullmatch(p, name) for p in _READ_BY_NAME)
-
-
 def _files(rendered: Mapping[str, Sequence[str]]) -> Iterator[str]:
     fields = schema.contract("job.schema.json")["$defs"]["fields"]["properties"]
     target = fields["target"]["default"]

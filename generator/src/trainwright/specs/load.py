@@ -39,7 +39,7 @@ from trainwright.files.tree import Tree
 from trainwright.findings import diagnostics as dx
 from trainwright.specs import files, layers
 from trainwright.specs.merge import BUILT_IN, Layer, Layered, stack, without_nulls
-from trainwright.specs.misplaced import Misplaced, below_jobs
+from trainwright.specs.misplaced import Misplaced, below_jobs, printable
 
 _MAX_BASES = 8
 _FILE_NAME = "Name it environments/<env>/jobs/<job>.yaml, in lower-case letters, digits and dashes."
@@ -195,11 +195,6 @@ def _job_names(tree: Tree, inside: str) -> tuple[list[str], list[Finding]]:
             remedy = f"Rename it to {usual}." if misnamed else _FILE_NAME
             findings.append(dx.LAYOUT.at(Location(path), message, remedy=remedy))
     return names, findings
-
-
-def printable(name: str) -> str:
-    """Return a file name as valid UTF-8 text; bytes that are not are replaced."""
-    return name.encode("utf-8", "replace").decode("utf-8")
 
 
 def is_link(path: str) -> Finding:

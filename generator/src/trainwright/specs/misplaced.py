@@ -51,7 +51,7 @@ class Misplaced:
             if self.tree.kind(f"{below}/{ENVIRONMENT_FILE}"):
                 message = f"{below} is not read: an environment is a folder of {ENVIRONMENTS}/"
                 remedy = f"Move it to {ENVIRONMENTS}/{entry.name}."
-                yield dx.LAYOUT.at(Location(_shown(below)), _shown(message), remedy=_shown(remedy))
+                yield _finding(below, message, remedy)
             else:
                 of = entry.name if not own and entry.name in environments else own
                 yield from self._of_folder(below, environments, of)
@@ -73,7 +73,7 @@ class Misplaced:
             which = "" if only else f"; <env> is one of {', '.join(sorted(environments))}"
             message = f"{path} is not read: job specs are in {ENVIRONMENTS}/<env>/{_JOBS}/"
             remedy = f"Move it to {to}{which if environments else ''}."
-            yield dx.LAYOUT.at(Location(_shown(path)), _shown(message), remedy=_shown(remedy))
+            yield _finding(path, message, remedy)
 
 
 def below_jobs(tree: Tree, inside: str, folder: str) -> Iterator[Finding]:
@@ -86,8 +86,7 @@ def below_jobs(tree: Tree, inside: str, folder: str) -> Iterator[Finding]:
             also = f", with `name: {name}`" if taken else ""
             message = f"{folder}/{entry.name} is not read: {_JOBS}/ has specs and no folders"
             remedy = f"Move it to {inside}/{name}.yaml{also}."
-            at = Location(_shown(f"{inside}/{folder}/{entry.name}"))
-            yield dx.LAYOUT.at(at, _shown(message), remedy=_shown(remedy))
+            yield _finding(f"{inside}/{folder}/{entry.name}", message, remedy)
 
 
 def _is_spec(raw: bytes, *, anything: bool) -> bool:
@@ -98,5 +97,10 @@ def _stem(name: str) -> str:
     return next((name.removesuffix(end) for end in _YAML if name.endswith(end)), name)
 
 
-def _shown(text: str) -> str:
+def _finding(path: str, message: str, remedy: str) -> Finding:
+    return dx.LAYOUT.at(Location(printable(path)), printable(message), remedy=printable(remedy))
+
+
+def printable(text: str) -> str:
+    """Return file names, or a text with some, as valid UTF-8; bytes that are not are replaced."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -19,7 +19,8 @@ from trainwright.documents.dialect import GO
 from trainwright.documents.yamlio import Document
 from trainwright.files.tree import Tree
 from trainwright.findings import diagnostics as dx
-from trainwright.specs.load import Reader, is_link, printable
+from trainwright.specs.load import Reader, is_link
+from trainwright.specs.misplaced import printable
 
 COPIES = "_objects"  # no job can have this name
 _FILE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?\.yaml")

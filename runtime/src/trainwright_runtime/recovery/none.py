@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,8 +22,6 @@ from trainwright_runtime.launch.processes import (
     stop,
 )
 from trainwright_runtime.recovery import node_processes
-
-_log = logging.getLogger(__name__)
 
 
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:

@@ -12,6 +12,7 @@ from trainwright.documents import yamlio
 from trainwright.files import filetree
 from trainwright.files.filetree import Changes
 from trainwright.files.tree import Tree, paths_below
+from trainwright.findings import diagnostics as dx
 from trainwright.gitops.wiring import customizations, wiring_of
 from trainwright.gitops.wiring.survey import LoadedSites, applied, load_sites
 from trainwright.gitops.wiring.wiring import Site
@@ -152,8 +153,12 @@ def compared(workspace: Workspace) -> WiringFiles:
         left=left,
         current=frozenset(current),
         refused=surveyed.errors,
+        warned=tuple(it for it in surveyed.findings if it.rule in _OF_SOURCES),
         uncompared=surveyed.refused,
     )
+
+# Found while files are surveyed for their wiring, and of no object.
+_OF_SOURCES = frozenset({dx.UNPINNED_CHART.id, dx.UNENCRYPTED.id})
 
 
 def _ours(path: Path) -> bool:

@@ -26,6 +26,7 @@ from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.objects.kustomize import LOCAL_CONFIG, leaves_out
 from trainwright.objects.pods import code, command, launchers, shm
 from trainwright.objects.pods.flags import flag_arguments
+from trainwright.objects.pods.launching import LOOPBACK
 from trainwright.objects.pods.template import CHECKPOINT_DIR, ROLE_LABEL
 from trainwright.specs.merge import merge
 
@@ -192,6 +193,16 @@ def _reserved_variables(job: Job, rendered: Mapping[str, Data]) -> Iterator[Unsu
                 yield Unsupported(
                     at, f"{message}, and with this one all would have the same", _remove(at)
                 )
+            elif variable == "MASTER_ADDR" and job.nodes > 1 and _is_loopback(value):
+                message = (
+                    f"MASTER_ADDR is {value}, where each of the {job.nodes} nodes finds itself"
+                )
+                remedy = f"Remove it ({at.dotted}: null), or write an address that all nodes reach."
+                yield Unsupported(at, message, remedy)
+
+
+def _is_loopback(value: object) -> bool:
+    return isinstance(value, str) and LOOPBACK.fullmatch(value) is not None
 
 
 def _reserved_labels(

@@ -15,8 +15,6 @@ from trainwright.kinds.reading import (
 )
 from trainwright.kinds.roles import described, roles
 
-_GROUP = "/spec/rayClusterSpec/workerGroupSpecs/*"
-
 
 def _read(part: SourceObject, _: Sequence[SourceObject]) -> Read:
     if why := _unlike(part.spec):

@@ -43,6 +43,10 @@ _ALONE = re.compile(
 )
 # Variables by which ranks find each other, in manifests to which no operator adds them.
 _ADDRESSES = ("MASTER_ADDR", "PET_MASTER_ADDR", "PET_RDZV_ENDPOINT", "TRAINWRIGHT_MASTER_ADDR")
+# Addresses at which a pod reaches itself alone.
+LOOPBACK = re.compile(
+    r"(?:\w+://)?(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1\]?)(?::\d*)?", re.IGNORECASE
+)
 SHELLS = re.compile(r"(?:.*/)?(?:ba|da|k|z)?sh")
 
 

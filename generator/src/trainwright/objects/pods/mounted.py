@@ -53,14 +53,14 @@ def named_in(line: str, files: Mapping[str, str], folder: str) -> Iterator[tuple
     """Yield path and content of each file that a command names, by its whole path or by that from
     the folder in which the command starts.
     """
-    below = "" if _CHANGES_FOLDER.search(line) else f"{folder.rstrip('/')}/"
+    below = "" if CHANGES_FOLDER.search(line) else f"{folder.rstrip('/')}/"
     for path, content in files.items():
         names = {path, path.removeprefix(below)} if folder and below else {path}
         if any(_names(line, name) for name in names):
             yield path, content
 
 
-_CHANGES_FOLDER = re.compile(r"\b(?:cd|pushd)\s")
+CHANGES_FOLDER = re.compile(r"(?:^|[\s;&|(])(?:cd|pushd)\s")
 
 
 def _names(line: str, name: str) -> bool:

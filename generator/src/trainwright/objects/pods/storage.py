@@ -12,6 +12,7 @@ from posixpath import join, normpath
 from trainwright.datatypes.data import Data, plain, text
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
+from trainwright.objects.pods.mounted import CHANGES_FOLDER
 from trainwright.objects.pods.template import Container, PodTemplate, once
 
 
@@ -226,7 +227,6 @@ def _moved(container: Container) -> bool:
 _FIRST = re.compile(
     r"(?:\s|;|&&|set\s+-\w+(?:\s+pipefail)?(?=\s|;))*+cd\s+([\w./-]+)(?=\s|;)(.*)", re.DOTALL
 )
-_CHANGES = re.compile(r"(?:^|[\s;&|(])(?:cd|pushd)\s")
 
 
 @once
@@ -239,7 +239,7 @@ def _starts_in(container: Container) -> str:
     for script in container.started:
         match = _FIRST.fullmatch(script)
         folder = join(folder, match[1]) if match else folder
-        if _CHANGES.search(match[2] if match else script):
+        if CHANGES_FOLDER.search(match[2] if match else script):
             return ""
     return folder if folder.startswith("/") else ""
 
