@@ -169,7 +169,9 @@ def _manifests(rule: Rule) -> Iterator[str]:
 def _message(rule: Rule) -> str:
     subject, hit = hits(rule, rule.failing)[0]
     at = f"\n  = in: {subject.manifest.kind} {hit.pointer}" if hit.pointer else ""
-    return f"{rule.severity.value}[{rule.id}]: {hit.message}{at}"
+    effect = rule.effect_of(hit, subject.kind) or rule.effect
+    lines = f"  = effect: {effect}\n  = help: {rule.by_hand or rule.remedy}"
+    return f"{rule.severity.value}[{rule.id}]: {hit.message}{at}\n{lines}"
 
 
 def _more(title: str, samples: tuple[Sample, ...], first: Sample) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,6 +22,7 @@ from trainwright.rule_model.spec_sample import SpecSample
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs import resolve
 
+_DIGEST = re.compile(r"(?<=-)[0-9a-f]{8}$")
 _DAY = "2026-06-30"  # on which waivers are judged
 
 
@@ -61,8 +63,7 @@ def hits(rule: Rule, sample: Sample) -> list[tuple[Subject, Hit]]:
 def reported(rule: str, sample: SpecSample) -> str:
     """Return what a terminal shows of the first finding of a rule about a sample.
 
-    Its effect and its object are left out: the page of the rule has the one, and the name of the
-    other is that of a run, which changes with the version of Trainwright.
+    The name of its object is shortened: the digits of a run change with the version of Trainwright.
     """
     files = sample.files(sample.fails)
     with tempfile.TemporaryDirectory() as folder:
@@ -72,7 +73,7 @@ def reported(rule: str, sample: SpecSample) -> str:
             path.write_text(content, encoding="utf-8")
         found = Repository(folder, today=_DAY).check().findings
     first = next(finding for finding in found if finding.rule == rule)
-    shown = replace(first, effect="", manifest="")
+    shown = replace(first, manifest=_DIGEST.sub("…", first.manifest))
     sources = {name: tuple(content.splitlines()) for name, content in files.items()}
     report = Report(findings=(shown,), sources=sources, checked=())
     return text.render(report, Style(command="")).rpartition("\n\n")[0]

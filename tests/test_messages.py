@@ -42,8 +42,10 @@ def _texts(path: Path) -> list[tuple[int, str]]:
     """Every text of a module but its docstrings, and those of attributes; the words of a rule."""
     if path.suffix == ".yaml":
         words = next(yaml.load_all(path.read_text(encoding="utf-8"), yaml.CSafeLoader))
-        texts = words.values() if isinstance(words, dict) else [why for _, _, why in words]
-        return [(1, text) for text in texts]
+        if isinstance(words, dict):
+            effects = words.pop("effects", {}).values()
+            return [(1, text) for text in (*words.values(), *effects)]
+        return [(1, why) for _, _, why in words]
     return list(_found(path))
 
 

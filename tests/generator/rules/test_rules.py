@@ -62,6 +62,19 @@ def test_rule(rule: Rule) -> None:
             assert {s.kind for s in subjects(sample)} & set(rule.kinds), "a sample it never sees"
 
 
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_each_finding_has_the_effect_of_its_own_form(rule: Rule) -> None:
+    kinds = {"core", "other", *(kind.kind for kind in WORKLOADS.values()), "Pod"}
+    forms = rule.words.effects.keys() - kinds
+    found = [
+        (hit.form, rule.effect_of(hit, subject.kind))
+        for sample in (rule.failing, *rule.variants)
+        for subject, hit in hits(rule, sample)
+    ]
+    assert forms <= {form for form, _ in found}, "no sample has a form that has an effect"
+    assert {effect for _, effect in found} <= {"", *rule.words.effects.values()}
+
+
 def test_a_rule_is_chosen_by_part_of_a_text_however_it_is_spelled() -> None:
     def chosen(word: str) -> bool:
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": word}}

@@ -91,6 +91,7 @@ class Cause:
         message: str,
         *,
         remedy: str = "",
+        effect: str = "",
         severity: Severity | None = None,
         subject: str = "",
         path: Pointer = Pointer(),  # noqa: B008 - it is a string
@@ -99,7 +100,7 @@ class Cause:
         manifest: str = "",
         pointer: str = "",
     ) -> Finding:
-        """Return a finding at a place, with this remedy and severity unless others are given."""
+        """Return a finding at a place, with what is given in place of the texts of this cause."""
         return Finding(
             rule=self.id,
             severity=severity or self.severity,
@@ -109,7 +110,7 @@ class Cause:
             subject=subject,
             path=path,
             note=note,
-            effect=self.effect,
+            effect=effect or self.effect,
             related=related,
             manifest=manifest,
             pointer=pointer,

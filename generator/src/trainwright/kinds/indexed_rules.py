@@ -64,9 +64,13 @@ def not_an_indexed_gang(subject: Subject, job: ReplicatedJob) -> Iterator[Hit]:
     mode = job.spec.get("completionMode", None if job.pointer == _ALONE else "Indexed")
     if mode != "Indexed":
         shown_mode = "left out" if mode is None else mode
-        yield Hit(job.pointer, f"completionMode is {shown_mode}: no pod has an index")
+        yield Hit(job.pointer, f"completionMode is {shown_mode}: no pod has an index", form="index")
     elif job.replicas == 1 and completions != parallelism:
-        yield Hit(job.pointer, f"parallelism is {parallelism}, completions are {completions}")
+        yield Hit(
+            job.pointer,
+            f"parallelism is {parallelism}, completions are {completions}",
+            form="completions",
+        )
 
 
 def _counts_nodes(container: Container) -> bool:
@@ -143,10 +147,11 @@ def missing_torchrun_nnodes(subject: Subject) -> Iterator[Hit]:
             if nodes is None or "--standalone" in container.command_line:
                 count = template.replicas
                 message = f"{count} pods start torchrun, and none has the addresses of the others"
-                yield Hit(container.pointer, message)
+                yield Hit(container.pointer, message, form="alone")
             elif nodes.isdigit() and int(nodes) not in (template.replicas, sum(groups)):
                 message = f"torchrun expects {nodes} nodes, but there are {template.replicas} pods"
-                yield Hit(container.pointer, message)
+                form = "waits" if int(nodes) > template.replicas else "fewer"
+                yield Hit(container.pointer, message, form=form)
 
 
 def _is_one_of_many(container: Container) -> bool:

@@ -259,7 +259,13 @@ def _ruled(manifest: Manifest, setting: CheckContext) -> Iterator[_Remark]:
     for rule, hit in families.run(subject):
         if rule.id == duplicate_object.id:  # reported where all manifests of a run are known
             continue
-        finding = rule.at(_NOWHERE, hit.message, remedy=rule.by_hand, note=hit.note)
+        finding = rule.at(
+            _NOWHERE,
+            hit.message,
+            remedy=rule.by_hand,
+            effect=rule.effect_of(hit, subject.kind),
+            note=hit.note,
+        )
         absent = lookup(manifest.body, hit.pointer) is None
         if absent and webhooks.fills(manifest.group_kind, hit.pointer):
             finding = webhooks.unless(finding)

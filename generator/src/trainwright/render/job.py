@@ -509,7 +509,15 @@ def _refused(spec: Layered, target: Target, kind: dx.Diagnostic, problem: Unsupp
     if kind is dx.UNSUPPORTED:
         message = f"{target.name}: {message}"
     place, related = _meant(spec, problem)
-    return kind.at(place, message, remedy=problem.remedy, path=problem.path, related=related)
+    effect = "The program would get the text as it is written." * (kind is dx.REFERENCE)
+    return kind.at(
+        place,
+        message,
+        remedy=problem.remedy,
+        effect=effect,
+        path=problem.path,
+        related=related,
+    )
 
 
 def _meant(spec: Layered, problem: Unsupported) -> tuple[Location, tuple[Related, ...]]:
@@ -685,6 +693,7 @@ def _finding(
         spec.authored(path),
         hit.message,
         remedy=rule.by_hand if at else hit.remedy,
+        effect=rule.effect_of(hit, manifest.group_kind) if manifest else "",
         path=path,
         note=hit.note,
         related=(*_sources(spec, () if at else hit.also), *_overridden(spec, path)),

@@ -185,8 +185,14 @@ def _serves(group: str, version: str) -> bool:
 
 def _of_rules(item: OwnObject, environment: Environment, together: Bundle) -> Iterator[Finding]:
     for rule, hit in families.run(subject_of(item.manifest, environment, None, together)):
-        place = _at(item, Pointer(hit.pointer))
-        yield rule.at(place, hit.message, remedy=rule.by_hand, note=hit.note, pointer=hit.pointer)
+        yield rule.at(
+            _at(item, Pointer(hit.pointer)),
+            hit.message,
+            remedy=rule.by_hand,
+            effect=rule.effect_of(hit, item.manifest.group_kind),
+            note=hit.note,
+            pointer=hit.pointer,
+        )
 
 
 # --- what is there already -----------------------------------------------------------------------

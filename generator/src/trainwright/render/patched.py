@@ -128,7 +128,8 @@ class Patched:
             if holder in _CONTAINERS and not item.deleted:
                 remedy = f"{remedy[:-1]}, or give it an image, which adds a container."
             place = self.spec.origin(item.at / item.key)
-            yield dx.REFERENCE.at(place, message, remedy=remedy, path=item.at)
+            effect = "The patch would change nothing, or add a part that the API server refuses."
+            yield dx.REFERENCE.at(place, message, remedy=remedy, effect=effect, path=item.at)
 
     def _beside(self, item: Item, old: PodTemplate) -> list[Data]:
         """Return the items that the unpatched pod has in the list of an item of the patch."""

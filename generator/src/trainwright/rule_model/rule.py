@@ -70,6 +70,14 @@ class Rule(Documented):
             self._sample(sample, "fails_in") for sample in self.samples.get("near_misses", ())
         )
 
+    def effect_of(self, hit: Hit, kind: GroupKind) -> str:
+        """Return what follows from a hit in an object of a kind, where the words tell it apart."""
+        effects = self.words.effects
+        if hit.form:
+            return effects[hit.form]
+        of_kubernetes = kind.group in ("", "apps", "batch") or kind.group.endswith(".k8s.io")
+        return effects.get(kind.kind) or effects.get("core" if of_kubernetes else "other", "")
+
     def _sample(self, written: Data, environment: str) -> Sample:
         return Sample(tuple(objects(written)), self.samples.get(environment, {}))
 

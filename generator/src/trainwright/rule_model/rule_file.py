@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 
@@ -26,8 +27,9 @@ class Words:
     """The texts of a rule: `summary` is what must hold; `effect` what happens otherwise; `remedy`
     what to do, ending in a full stop; `symptom` how a cluster shows what is wrong; `by_hand` the
     remedy for manifests without a job spec, if the other mentions one; `waive` when the finding may
-    be accepted. `source` is where this is documented, a URL or repository path, or `upstream` its
-    row in upstream.yaml.
+    be accepted. `effects` are what happens in one form of the mistake, or to objects of one kind,
+    where `effect` is about all of them. `source` is where this is documented, a URL or repository
+    path, or `upstream` its row in upstream.yaml.
     """
 
     summary: str
@@ -38,6 +40,7 @@ class Words:
     waive: str = ""
     source: str = ""
     upstream: str = ""
+    effects: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ class Hit:
     `spec` is the position in the job spec that decides it ("/resources/gpu"), so that the finding
     can point at the authored line; the rule's own `spec` is used when it is empty. `also` are
     further positions in the job spec that the message mentions. `remedy` is what a job spec does in
-    this case, where that of the rule is for all of them.
+    this case, where that of the rule is for all of them. `form` is the key of the effect that this
+    case has, of those in the words of the rule.
     """
 
     pointer: str
@@ -34,6 +35,7 @@ class Hit:
     note: str = ""
     also: tuple[Pointer, ...] = ()
     remedy: str = ""
+    form: str = ""
 
 
 Finder = Callable[[Manifest, Bundle], Iterable[PodTemplate]]

@@ -71,10 +71,10 @@ def client_side_diff(subject: Subject) -> Iterator[Hit]:
     heals = dig(spec, "syncPolicy", "automated", "selfHeal") is True
     if not ignored:
         message = "fields that the cluster fills in count as differences"
-        yield Hit(pointer, message)
+        yield Hit(pointer, message, form="differences")
     elif heals and "RespectIgnoreDifferences=true" not in options:
         message = "ignoreDifferences hide what self-heal still overwrites"
-        yield Hit(f"{pointer}/ignoreDifferences", message)
+        yield Hit(f"{pointer}/ignoreDifferences", message, form="overwritten")
 
 
 @warning("TW509", kinds=(HELMRELEASE,))
@@ -91,7 +91,7 @@ def release_waits_for_training(subject: Subject) -> Iterator[Hit]:
             limit = own.get("timeout", subject.spec.get("timeout", "5m (the default)"))
             undone = "uninstalled" if action == "install" else "rolled back"
             message = f"a job that is not done after {limit} is {undone}"
-            yield Hit(f"/spec/{action}", message)
+            yield Hit(f"/spec/{action}", message, form=action)
 
 
 def _checked(check: Mapping[str, Data]) -> GroupKind:

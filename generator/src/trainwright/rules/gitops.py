@@ -34,7 +34,8 @@ _EXPIRING = tuple(kind for kind in SERVED.values() if kind.expires)
 def generated_name(subject: Subject) -> Iterator[Hit]:
     # Where both are there the name counts.
     if not subject.metadata.get("name"):
-        yield Hit("/metadata", "the object has no fixed name")
+        form = "generated" if subject.metadata.get("generateName") else "nameless"
+        yield Hit("/metadata", "the object has no fixed name", form=form)
 
 
 @warning(
@@ -110,12 +111,13 @@ def ended_by(
 @warning("TW503", kinds=TRAINING, about=(OPTIONS, _FORCE), spec=Pointer("/annotations"))
 def forced_sync(subject: Subject) -> Iterator[Hit]:
     options = sync_options(subject.annotations)
-    for option in ("Force=true", "Replace=true"):
-        if option in options:
-            yield Hit(Pointer.of("metadata", "annotations", OPTIONS), f"{option} is set")
+    given_options = [option for option in ("Force=true", "Replace=true") if option in options]
+    form = "always" if len(given_options) == 2 else "changed"
+    for option in given_options:
+        yield Hit(Pointer.of("metadata", "annotations", OPTIONS), f"{option} is set", form=form)
     for field, given in (("annotations", subject.annotations), ("labels", subject.labels)):
         if given.get(_FORCE) == "enabled":
-            yield Hit(Pointer.of("metadata", field, _FORCE), f"{_FORCE} is enabled")
+            yield Hit(Pointer.of("metadata", field, _FORCE), f"{_FORCE} is enabled", form="changed")
 
 
 # By engine: https://argo-cd.readthedocs.io/en/stable/user-guide/sync-waves/,
@@ -147,7 +149,8 @@ def suspend_set_under_queue(subject: Subject) -> Iterator[Hit]:
         ("/spec/suspend", subject.spec),
     ):
         if "suspend" in holder:
-            yield Hit(pointer, f"suspend: {str(holder['suspend']).lower()} with a queue label")
+            message = f"suspend: {str(holder['suspend']).lower()} with a queue label"
+            yield Hit(pointer, message, form="starts" if holder["suspend"] is False else "stops")
 
 
 @warning("TW506", per_pod=True)
@@ -227,7 +230,8 @@ def needed_object_applied_late(subject: Subject) -> Iterator[Hit]:
         if not _ordered(subject, needed):
             continue
         if wave > own or (wave == own and kind in _AFTER_ITSELF):
-            yield Hit(pointer, f"{kind}/{name} is in wave {wave}, the job that needs it in {own}")
+            message = f"{kind}/{name} is in wave {wave}, the job that needs it in {own}"
+            yield Hit(pointer, message, form="refused" if kind in RUNTIMES else "waits")
 
 
 def _ordered(subject: Subject, needed: Manifest) -> bool:

@@ -94,7 +94,8 @@ def queue_label_on_pods(subject: Subject) -> Iterator[Hit]:
         for label in mapping(template.metadata.get("labels")):
             if label in (QUEUE_LABEL, PRIORITY_LABEL):
                 pointer = Pointer(f"{template.pointer}/metadata/labels") / label
-                yield Hit(pointer, f"{label} is on the pod template of {template.role}")
+                message = f"{label} is on the pod template of {template.role}"
+                yield Hit(pointer, message, form="queue" if label == QUEUE_LABEL else "priority")
 
 
 @error("TW604", about=(*TOPOLOGY, *SLICE, GROUP), per_pod=True)

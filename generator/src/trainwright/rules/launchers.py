@@ -50,9 +50,10 @@ def launcher_nodes_mismatch(subject: Subject) -> Iterator[Hit]:
     ]
     pods = sum(replicas for replicas, _, _ in started)
     for _, container, launcher in started:
-        message = _mismatch(container, launcher, pods)
+        form, message = _mismatch(container, launcher, pods)
         if message:
-            yield Hit(container.pointer, message, remedy=_REMEDIES.get(launcher, ""))
+            remedy = _REMEDIES.get(launcher, "")
+            yield Hit(container.pointer, message, remedy=remedy, form=form)
 
 
 def _torchrun(subject: Subject, container: Container) -> str:
@@ -61,25 +62,24 @@ def _torchrun(subject: Subject, container: Container) -> str:
     return "torchrun" if subject.kind in _TOLD and told.isdigit() and torchruns(container) else ""
 
 
-def _mismatch(container: Container, launcher: str, pods: int) -> str:
+def _mismatch(container: Container, launcher: str, pods: int) -> tuple[str, str]:
+    """Return the form of a mismatch, and how it shows; both empty if there is none."""
     given = options(container)
     world_info = read_world_info(given.get("world-info", ""))
     nodes = str(len(world_info)) if world_info else given.get("nnodes", "")
     world = given.get("num-processes", "")
     if not nodes:
         complete = pods < 2 or any(name in given for name in _ELSEWHERE)
-        return (
-            ""
-            if complete
-            else f"{pods} pods start {launcher}, and none has the addresses of the others"
-        )
+        message = f"{pods} pods start {launcher}, and none has the addresses of the others"
+        return ("", "") if complete else ("alone", message)
     if not nodes.isdigit():
-        return ""
+        return "", ""
     if int(nodes) != pods and "hostfile" not in given:
-        return f"{launcher} expects {nodes} nodes, but there are {pods} pods"
+        form = "waits" if int(nodes) > pods else "fewer"
+        return form, f"{launcher} expects {nodes} nodes, but there are {pods} pods"
     if world.isdigit() and int(nodes) and int(world) % int(nodes):
-        return f"{world} processes cannot be the same number on each of {nodes} nodes"
-    return ""
+        return "uneven", f"{world} processes cannot be the same number on each of {nodes} nodes"
+    return "", ""
 
 
 RULES = defined_in(globals())

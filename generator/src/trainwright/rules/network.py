@@ -52,13 +52,14 @@ def host_port_taken(subject: Subject) -> Iterator[Hit]:
                 pointer = f"{container.pointer}/ports/{index}"
                 if taken:
                     message = f"port {number} of the node is {taken}'s"
-                    yield Hit(pointer, message, Pointer("/metrics/port"))
+                    yield Hit(pointer, message, Pointer("/metrics/port"), form="daemon")
                 elif together > 1:
                     yield Hit(
                         pointer,
                         f"{together} of the pods fit on a node of the pool, and each takes its "
                         f"port {number}",
                         Pointer("/hostNetwork"),
+                        form="pods",
                     )
 
 
@@ -92,10 +93,11 @@ def run_without_its_key(subject: Subject) -> Iterator[Hit]:
     for main, key in zip(mains, keys, strict=True) if subject.pods > 1 and any(keys) else ():
         at = Pointer.of("secrets", RUN_KEY)
         if key is None:
-            yield Hit(main.pointer, f"{RUN_KEY} is not in these pods, and in others of the run", at)
+            message = f"{RUN_KEY} is not in these pods, and in others of the run"
+            yield Hit(main.pointer, message, at, form="absent")
         elif dig(key, "valueFrom", "secretKeyRef", "optional") is True:
             message = f"{RUN_KEY} is optional: pods start without the secret, too"
-            yield Hit(main.pointer, message, at)
+            yield Hit(main.pointer, message, at, form="optional")
 
 
 RULES = defined_in(globals())

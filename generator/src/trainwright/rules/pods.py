@@ -228,12 +228,13 @@ def _alone(subject: Subject) -> Iterator[Hit]:
         line = " ".join(container.started)
         if torchruns(container) and _STANDALONE.search(line):
             message = f"--standalone, and there are {pods} pods"
-            yield Hit(container.pointer, message, _STARTED)
+            yield Hit(container.pointer, message, _STARTED, form="alone")
         for address in _meeting(container):
             if LOOPBACK.fullmatch(_expanded(container, address)):
                 named = (name for name, value in container.variables.items() if value == address)
                 spec = Pointer.of("env", name) if (name := next(named, "")) else _STARTED
-                yield Hit(container.pointer, f"{pods} pods are to meet at {address}", spec)
+                message = f"{pods} pods are to meet at {address}"
+                yield Hit(container.pointer, message, spec, form="loopback")
 
 
 # Options and variables that say where ranks meet, to a program or to a launcher.
@@ -287,7 +288,8 @@ def loopback_rendezvous(subject: Subject) -> Iterator[Hit]:
         for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
             setting = variables(container).get(name)
             if setting and "lo" in setting.value.removeprefix("=").split(","):
-                yield Hit(setting.pointer, f"{name} is lo", spec=Pointer.of("env", name))
+                spec = Pointer.of("env", name)
+                yield Hit(setting.pointer, f"{name} is lo", spec, form="loopback")
 
 
 RULES = defined_in(globals())

@@ -57,7 +57,9 @@ def invalid_probe(subject: Subject) -> Iterator[Hit]:
                     continue
                 named = None if template.partial else _ports(container)
                 for where, message in _mistakes(name, handler, named, most, minor):
-                    yield Hit(f"{container.pointer}{at}{where}", message, Pointer(spec + where))
+                    form = "port" if _NAMED_PORTS in message else ""
+                    at_field = Pointer(spec + where)
+                    yield Hit(f"{container.pointer}{at}{where}", message, at_field, form=form)
 
 
 def _ports(container: Container) -> set[str]:
@@ -115,7 +117,7 @@ def _port(way: str, port: Data, ports: set[str] | None) -> Iterator[Problem]:
             yield at, f'.port: "{port}" {problem}'
         elif port not in ports:
             named = ", ".join(sorted(ports - {""})) or "none"
-            yield at, f'.port is "{port}", the names of the container\'s ports: {named}'
+            yield at, f'.port is "{port}", {_NAMED_PORTS}: {named}'
 
 
 def _sleep(action: Mapping[str, Data], grace: int | None, minor: int) -> Iterator[Problem]:
@@ -125,6 +127,7 @@ def _sleep(action: Mapping[str, Data], grace: int | None, minor: int) -> Iterato
         yield Pointer("/seconds"), f".seconds is {seconds}, and can be {limit}"
 
 
+_NAMED_PORTS = "the names of the container's ports"
 _GRACE = 30  # seconds, where a pod has none of its own
 _SLEEP_ZERO = numbers(upstream("kubernetes/sleep-of-zero").since)[1]
 _LAST_PORT = 65535

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from trainwright.datatypes import quantity
@@ -244,7 +245,9 @@ def _processes(template: PodTemplate) -> tuple[int | None, str]:
 
 @warning("TW704", spec=Pointer("/procsPerNode"), per_pod=True)
 def processes_per_gpu_mismatch(subject: Subject) -> Iterator[Hit]:
-    yield from (hit for hit, fails in _mismatches(subject) if not fails)
+    for hit, fails in _mismatches(subject):
+        if not fails:
+            yield replace(hit, form="idle" if hit.note.endswith("idle") else "shared")
 
 
 @error("TW775", spec=Pointer("/procsPerNode"), per_pod=True)
@@ -334,10 +337,11 @@ def incomplete_fabric_settings(subject: Subject) -> Iterator[Hit]:
             on = [name for name, pattern in _ON.items() if _is(given, name, pattern)]
             if fabric:
                 for name in off:
-                    yield Hit(container.pointer, f"{name}={given[name]} beside {fabric[0]}")
+                    message = f"{name}={given[name]} beside {fabric[0]}"
+                    yield Hit(container.pointer, message, form="unused")
             elif on and not off and not _devices(template, container):
                 message = f"{on[0]} is set, but no RDMA resource is requested"
-                yield Hit(container.pointer, message)
+                yield Hit(container.pointer, message, form="missing")
 
 
 # Variables that tell libraries to use a fabric, or to do without one.

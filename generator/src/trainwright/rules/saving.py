@@ -44,7 +44,8 @@ def claim_of_one_node(subject: Subject) -> Iterator[Hit]:
                 name = text(dig(volume, "persistentVolumeClaim", "claimName"))
                 message = f"{pods} pods mount the claim {name}, which is {modes[0]}"
                 spec = Pointer.of("volumes", text(volume.get("name")))
-                yield Hit(pointer, message, spec)
+                once = "ReadWriteOncePod" in modes
+                yield Hit(pointer, message, spec, form="pod" if once else "node")
 
 
 @warning("TW754", spec=Pointer("/checkpoint"), per_pod=True)
@@ -66,7 +67,7 @@ def checkpoints_in_the_container(subject: Subject) -> Iterator[Hit]:
                 yield Hit(folder.pointer, message, folder.spec)
             if _retries(subject) and not _keeps(template, container):
                 message = f"{_retries(subject)} retries, and nothing that a retry could go on from"
-                yield Hit(container.pointer, message)
+                yield Hit(container.pointer, message, form="retries")
 
 
 def _run_folders(container: Container) -> tuple[Setting, ...]:

@@ -42,30 +42,34 @@ def visible_devices_contradict_gpus(subject: Subject) -> Iterator[Hit]:
         for index, entry in enumerate(container.env):
             name = text(entry.get("name"))
             if name in _VISIBLE and "valueFrom" not in entry:
-                why = _contradiction(text(entry.get("value")), gpus)
+                form, why = _contradiction(text(entry.get("value")), gpus)
                 if why:
                     at = f"{container.pointer}/env/{index}"
-                    yield Hit(at, f"{name} {why}", Pointer.of("env", name))
+                    yield Hit(at, f"{name} {why}", Pointer.of("env", name), form=form)
         for option in arguments(container):
-            if option.shown in _VISIBLE and (why := _contradiction(option.value, gpus)):
-                yield Hit(container.pointer, f"{option.shown} {why}")
+            form, why = _contradiction(option.value, gpus)
+            if option.shown in _VISIBLE and why:
+                yield Hit(container.pointer, f"{option.shown} {why}", form=form)
 
 
-def _contradiction(value: str, gpus: int) -> str:
-    """Return how a list of visible devices contradicts a number of GPUs, or "" if it does not."""
+def _contradiction(value: str, gpus: int) -> tuple[str, str]:
+    """Return the form in which a list of visible devices contradicts a number of GPUs, and how;
+    both empty if it does not.
+    """
     if "$" in value:
-        return ""
+        return "", ""
     if value in _NO_DEVICES:
-        return f"shows none of {gpus} GPUs" if gpus else ""
+        return ("hidden", f"shows none of {gpus} GPUs") if gpus else ("", "")
     if value == "all":
-        return "is all: the pod sees every GPU of its node, whatever it requests"
+        return "all", "is all: the pod sees every GPU of its node, whatever it requests"
     devices = value.split(",")
     numbers = [int(device) for device in devices if device.isdigit()]
     if len(devices) != gpus:
-        return f"names {len(devices)} devices, and the pod requests {gpus} GPUs"
+        form = "absent" if len(devices) > gpus else "idle"
+        return form, f"names {len(devices)} devices, and the pod requests {gpus} GPUs"
     if numbers and max(numbers) >= gpus:
-        return f"names device {max(numbers)}, and the pod has those from 0 to {gpus - 1}"
-    return ""
+        return "absent", f"names device {max(numbers)}, and the pod has those from 0 to {gpus - 1}"
+    return "", ""
 
 
 @warning("TW758", spec=Pointer("/security"), per_pod=True)

@@ -119,7 +119,10 @@ def _no_volume(name: str, at: Pointer, volume_names: Sequence[str], spec: Layere
     remedy = f'Did you mean "{near}"?' if near else f"Add {Pointer.of('volumes', name).dotted}."
     message = f'{at.dotted} mounts "{name}", there is no such volume'
     where = at / "mounts" / name
-    return dx.REFERENCE.at(spec.key_origin(where), message, path=where, remedy=remedy)
+    effect = "The API server would refuse the pods."
+    return dx.REFERENCE.at(
+        spec.key_origin(where), message, path=where, remedy=remedy, effect=effect
+    )
 
 
 # --- mounts --------------------------------------------------------------------------------------

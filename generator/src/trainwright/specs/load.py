@@ -202,6 +202,7 @@ def is_link(path: str) -> Finding:
         Location(path),
         f"{path} is a symbolic link, which could lead out of {ENVIRONMENTS}/",
         remedy="Replace it by a real file; share specs with `extends`.",
+        effect="What it leads to is not read: it could be a file outside of the repository.",
     )
 
 
@@ -661,8 +662,16 @@ def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Fin
         if at.file == BUILT_IN:
             at = spec.authored(pointer)
         message, remedy = _quoting(spec, violation)
-        findings.append(dx.SCHEMA.at(at, message, remedy=remedy, subject=subject, path=pointer))
+        effect = _NOT_READ if violation.key else _LACKING if violation.missing else _REFUSED
+        findings.append(
+            dx.SCHEMA.at(at, message, remedy=remedy, effect=effect, subject=subject, path=pointer)
+        )
     return tuple(findings)
+
+
+_NOT_READ = "It would be ignored, and the run would be without it."
+_REFUSED = "The cluster would refuse it, or train something else than is meant."
+_LACKING = "Nothing can be rendered without it."
 
 
 def job_violations(spec: Layered, subject: str) -> tuple[Finding, ...]:

@@ -210,6 +210,17 @@ def in_role(finding: Finding, spec: Layered, role: Role | None) -> Finding:
     return replace(finding, path=own if wrote else finding.path)
 
 
+# What follows from a name of something that is not there.
+_NO_KIND = "There is no kind of object to render the job as."
+_NO_NODES = "It is not known which nodes the pods are for."
+_NO_QUEUE = "Nothing would ever admit the job: it would stay suspended."
+_NO_VOLUME = "What is saved there would be lost with its container."
+_NO_KEYS = "The pods would not start, but wait in CreateContainerConfigError."
+_NO_GANG = "The pods would start one by one, and hold their GPUs while they wait for the others."
+_NO_DEVICES = "The pods would be refused, or start without their devices."
+_TOO_LARGE = "The API server would refuse the ConfigMap, and no pod would start."
+
+
 def _known(names: Iterable[str], what: str) -> str:
     if not names:
         return f"Declare it in environment.yaml; it has no {what} yet."
@@ -225,7 +236,7 @@ def _target(target: str, spec: Layered, environment: Environment) -> Finding:
     else:
         message = f'the target "{target}" is not installed in {environment.name}'
         remedy = _known(environment.targets, "targets")
-    return dx.REFERENCE.at(spec.authored(at), message, path=at, remedy=remedy)
+    return dx.REFERENCE.at(spec.authored(at), message, path=at, remedy=remedy, effect=_NO_KIND)
 
 
 def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
@@ -235,21 +246,27 @@ def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[F
     if pool is not None and job.pool is None:
         message = f'the pool "{pool}" does not exist in {name}'
         remedy = _known(environment.pools, "pools")
-        yield spec.finding(dx.REFERENCE, Pointer("/pool"), message, remedy=remedy)
+        yield spec.finding(dx.REFERENCE, Pointer("/pool"), message, remedy=remedy, effect=_NO_NODES)
     if job.queue and environment.queueing in ("none", "coscheduling"):
         lacks = "queueing" if environment.queueing == "none" else "queues, only gangs"
         message = f'the queue "{job.queue}" is requested, but {name} has no {lacks}'
         remedy = "Set queueing in environment.yaml, or remove the queue (queue: null)."
-        yield spec.finding(dx.REFERENCE, Pointer("/queue"), message, remedy=remedy)
+        yield spec.finding(
+            dx.REFERENCE, Pointer("/queue"), message, remedy=remedy, effect=_NO_QUEUE
+        )
     elif job.queue and environment.queues and job.queue not in environment.queues:
         message = f'the queue "{job.queue}" does not exist in {name}'
         remedy = _known(environment.queues, "queues")
-        yield spec.finding(dx.REFERENCE, Pointer("/queue"), message, remedy=remedy)
+        yield spec.finding(
+            dx.REFERENCE, Pointer("/queue"), message, remedy=remedy, effect=_NO_QUEUE
+        )
     volume = job.checkpoint.volume if job.checkpoint else None
     if volume is not None and volume not in {v.name for v in job.volumes if v.mounted}:
         message = f'checkpoints go to the volume "{volume}", which the job does not mount'
         remedy = f"Add {Pointer.of('volumes', volume).dotted}, or name one that is there."
-        yield spec.finding(dx.REFERENCE, Pointer("/checkpoint/volume"), message, remedy=remedy)
+        yield spec.finding(
+            dx.REFERENCE, Pointer("/checkpoint/volume"), message, remedy=remedy, effect=_NO_VOLUME
+        )
 
     yield from _code(job, spec, environment)
     for variable, secret in sorted(job.secrets.items()):
@@ -259,7 +276,7 @@ def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[F
                 Pointer.of("secrets", variable, "name"),
                 _known(environment.secrets, "secrets"),
             )
-            yield spec.finding(dx.REFERENCE, at, message, remedy=remedy)
+            yield spec.finding(dx.REFERENCE, at, message, remedy=remedy, effect=_NO_KEYS)
 
 
 def _code(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
@@ -270,7 +287,7 @@ def _code(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding
         at = Pointer("/code/git/secret")
         message = f'the Secret "{git.secret}" does not exist in {environment.name}'
         remedy = _known(environment.secrets, "secrets")
-        yield spec.finding(dx.REFERENCE, at, message, remedy=remedy)
+        yield spec.finding(dx.REFERENCE, at, message, remedy=remedy, effect=_NO_KEYS)
     if git.over_ssh and not git.secret:
         message = "a repository is fetched by ssh with a key, and code.git has no secret"
         remedy = "Name a Secret with ssh-privatekey and known_hosts, or use an https URL."
@@ -292,7 +309,7 @@ def _queueing(job: Job, spec: Layered, environment: Environment) -> Iterator[Fin
     if job.gang and environment.queueing not in ("volcano", "coscheduling") and not queued:
         message = f"a gang is requested, but nothing in {environment.name} starts pods together"
         remedy = "Set queueing in environment.yaml and, for Kueue, a queue; or remove gang."
-        yield spec.finding(dx.REFERENCE, Pointer("/gang"), message, remedy=remedy)
+        yield spec.finding(dx.REFERENCE, Pointer("/gang"), message, remedy=remedy, effect=_NO_GANG)
 
 
 def _elastic_range(job: Job, spec: Layered) -> Iterator[Finding]:
@@ -320,7 +337,9 @@ def _accelerators(
         message = f"resources.gpu is {gpus}, but there is no pool to take GPUs from"
         accelerated = [name for name, candidate in environment.pools.items() if candidate.resource]
         remedy = f"Set pool. {_known(accelerated, 'GPU pools')}"
-        yield spec.finding(dx.REFERENCE, Pointer("/resources/gpu"), message, remedy=remedy)
+        yield spec.finding(
+            dx.REFERENCE, Pointer("/resources/gpu"), message, remedy=remedy, effect=_NO_NODES
+        )
     if pool and pool.resource in job.resources.extended:
         message = f'{pool.resource} is what the pool "{pool.name}" counts in resources.gpu'
         path = Pointer.of("resources", "extended", pool.resource)
@@ -333,7 +352,9 @@ def _accelerators(
             f"resourceClaims need Kubernetes {_CLAIMS.since}, {environment.name} has {version}"
         )
         remedy = "Remove them, or raise kubernetes.version with the cluster's."
-        yield spec.finding(dx.REFERENCE, Pointer("/resourceClaims"), message, remedy=remedy)
+        yield spec.finding(
+            dx.REFERENCE, Pointer("/resourceClaims"), message, remedy=remedy, effect=_NO_DEVICES
+        )
 
 
 _CLAIMS = upstream("kubernetes/device-claims")
@@ -430,7 +451,7 @@ def _files(job: Job, spec: Layered) -> Iterator[Finding]:
             f"{total - files.LIMIT} too many, and {largest.dotted} has {sizes[largest]}"
         )
         remedy = "Put large files into the image, or on a volume."
-        yield spec.finding(dx.FILE, largest, message, remedy=remedy)
+        yield spec.finding(dx.FILE, largest, message, remedy=remedy, effect=_TOO_LARGE)
 
 
 # Folders of a container that the kernel or its runtime fills.
@@ -473,7 +494,7 @@ def _peer_copies(job: Job, spec: Layered) -> Iterator[Finding]:
     if volume is None or not volume.mounted:
         message = f'peer copies go to the volume "{copies.volume}", which the job does not mount'
         remedy = f"Add {where}: {{emptyDir: {{medium: Memory, sizeLimit: ...}}, mountPath: ...}}."
-        yield spec.finding(dx.REFERENCE, at / "volume", message, remedy=remedy)
+        yield spec.finding(dx.REFERENCE, at / "volume", message, remedy=remedy, effect=_NO_VOLUME)
     elif mapping(volume.source.get("emptyDir")).get("medium") != "Memory":
         message = f'peer copies go to the volume "{copies.volume}", which is not in memory'
         remedy = f"Set {where}.emptyDir.medium to Memory, or name a volume that is an emptyDir."
@@ -579,8 +600,8 @@ def _flags(job: Job, spec: Layered) -> Iterator[Finding]:
             message = f"{at.dotted} cannot be written as {form}: {reason}"
             hydra = not misplaced(name, value, _HYDRA)
             remedy = "Add `flagStyle: k=v`, the form of Hydra." if hydra else _OTHER_FLAG
-            found = spec.finding(dx.CONTRADICTION, at, message, remedy=remedy)
-            yield replace(found, effect="The program would refuse it, or read another value.")
+            effect = "The program would refuse it, or read another value."
+            yield spec.finding(dx.CONTRADICTION, at, message, remedy=remedy, effect=effect)
 
 
 def _host_network(job: Job, spec: Layered) -> Iterator[Finding]:

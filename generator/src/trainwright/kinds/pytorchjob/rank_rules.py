@@ -98,11 +98,14 @@ def unknown_policy_value(subject: Subject) -> Iterator[Hit]:
         restart = mapping(spec).get("restartPolicy")
         if restart not in (None, "Always", "OnFailure", "Never", "ExitCode"):
             pointer = Pointer(REPLICAS) / str(role) / "restartPolicy"
-            yield Hit(pointer, f"restartPolicy is {restart!r}: Always, OnFailure, Never, ExitCode")
+            message = f"restartPolicy is {restart!r}: Always, OnFailure, Never, ExitCode"
+            yield Hit(pointer, message, form="restart")
     clean = dig(subject.spec, "runPolicy", "cleanPodPolicy")
     if clean not in (None, "All", "Running", "None"):
         pointer = Pointer("/spec/runPolicy/cleanPodPolicy")
-        yield Hit(pointer, f"cleanPodPolicy is {clean!r}: it must be All, Running or None")
+        yield Hit(
+            pointer, f"cleanPodPolicy is {clean!r}: it must be All, Running or None", form="clean"
+        )
 
 
 @warning("TW117", per_pod=True)

@@ -101,13 +101,17 @@ def pytorchjob_name_too_long(subject: Subject) -> Iterator[Hit]:
     if not name:
         return
     if not forms.LETTER_FIRST.pattern.fullmatch(name):
-        yield Hit("/metadata/name", f"the name {name!r} is not a DNS label starting with a letter")
+        yield Hit(
+            "/metadata/name",
+            f"the name {name!r} is not a DNS label starting with a letter",
+            form="invalid",
+        )
     workers = _workers(subject)
     suffix = f"-worker-{workers - 1}" if workers > 0 else "-master-0"  # never shorter
     over = len(name) + len(suffix) - 63
     if over > 0:
         message = f'"{name}{suffix}" has {len(name) + len(suffix)} characters, {over} over 63'
-        yield Hit("/metadata/name", message)
+        yield Hit("/metadata/name", message, form="long")
 
 
 _PROCESSES = re.compile("auto|cpu|gpu|[1-9][0-9]*")
@@ -119,10 +123,14 @@ def nproc_per_node_not_string(subject: Subject) -> Iterator[Hit]:
     if value is None:
         return
     if not isinstance(value, str):
-        yield Hit("/spec/nprocPerNode", f"nprocPerNode is {value!r}, it must be a quoted string")
+        yield Hit(
+            "/spec/nprocPerNode",
+            f"nprocPerNode is {value!r}, it must be a quoted string",
+            form="number",
+        )
     elif not _PROCESSES.fullmatch(value):
         message = f"nprocPerNode is {value!r}, it must be auto, cpu, gpu or a number"
-        yield Hit("/spec/nprocPerNode", message)
+        yield Hit("/spec/nprocPerNode", message, form="word")
 
 
 @error("TW106", about=("elasticPolicy",))
@@ -131,7 +139,9 @@ def nproc_per_node_set_twice(subject: Subject) -> Iterator[Hit]:
     if "nProcPerNode" in policy:
         both = "nprocPerNode" in subject.spec
         what = "set twice, here and in spec" if both else "deprecated since 1.7"
-        yield Hit("/spec/elasticPolicy/nProcPerNode", f"elasticPolicy.nProcPerNode is {what}")
+        message = f"elasticPolicy.nProcPerNode is {what}"
+        form = "both" if both else "deprecated"
+        yield Hit("/spec/elasticPolicy/nProcPerNode", message, form=form)
 
 
 @error("TW107", about=("elasticPolicy",), spec=Pointer("/elastic"))

@@ -22,13 +22,15 @@ _SPEC_KEYS = frozenset(
 def invalid_trainingjob_shape(subject: Subject) -> Iterator[Hit]:
     spec = subject.spec
     if not isinstance(spec.get("runPolicy"), dict):
-        yield Hit("/spec", "runPolicy is missing (it may be {})")
+        yield Hit("/spec", "runPolicy is missing (it may be {})", form="refused")
     replica = spec.get("replicaSpecs")
     if not isinstance(replica, dict) or "template" not in replica:
-        yield Hit("/spec", "replicaSpecs is not a single replica spec with a template")
+        yield Hit(
+            "/spec", "replicaSpecs is not a single replica spec with a template", form="refused"
+        )
     for key in spec:
         if key not in _SPEC_KEYS:
-            yield Hit(f"/spec/{key}", f"unknown field {key} in a TrainingJob")
+            yield Hit(f"/spec/{key}", f"unknown field {key} in a TrainingJob", form="unknown")
 
 
 @error("TW402", spec=Pointer("/elastic"))
@@ -68,12 +70,13 @@ def invalid_trainingjob_container(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         if template.trains and all(c.name != "trainingjob" for c in template.trains):
             names = ", ".join(repr(c.name) for c in template.trains)
-            yield Hit(template.pointer, f"no container is named trainingjob (found: {names})")
+            message = f"no container is named trainingjob (found: {names})"
+            yield Hit(template.pointer, message, form="container")
     restart = subject.spec.get("replicaSpecs")
     policy = restart.get("restartPolicy") if isinstance(restart, dict) else None
     if subject.spec.get("injectLattice") is True and policy not in (None, "Never"):
         message = f"restartPolicy {policy} is replaced by Never when the agent is injected"
-        yield Hit("/spec/replicaSpecs/restartPolicy", message)
+        yield Hit("/spec/replicaSpecs/restartPolicy", message, form="policy")
 
 
 # Without its agent Lattice sets nothing.

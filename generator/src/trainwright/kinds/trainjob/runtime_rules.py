@@ -41,10 +41,14 @@ def missing_trainer_job(subject: Subject) -> Iterator[Hit]:
             yield from _step(job, pointer, _CONTAINERS[step])
         elif dig(_pod(job), "metadata", "labels", STEP) == TRAINER:
             trains = True
-            yield Hit(pointer, f"the label {STEP} of {name!r} is on its pods, not on its template")
+            yield Hit(
+                pointer,
+                f"the label {STEP} of {name!r} is on its pods, not on its template",
+                form="label",
+            )
     # MPI's launcher may reach its workers by itself, and the webhook asks for no such job.
     if not trains and _jobs(subject) and "mpi" not in mapping(subject.spec.get("mlPolicy")):
-        yield Hit(_JOBS, f"no job has the label {STEP}: {TRAINER}")
+        yield Hit(_JOBS, f"no job has the label {STEP}: {TRAINER}", form="label")
 
 
 # The container of each step's job.
@@ -57,11 +61,15 @@ _CONTAINERS = {
 
 def _step(job: Mapping[str, Data], pointer: str, container: str) -> Iterator[Hit]:
     if job.get("replicas") not in (None, 1):
-        yield Hit(f"{pointer}/replicas", f"replicas is {job['replicas']}, it must be 1")
+        yield Hit(
+            f"{pointer}/replicas", f"replicas is {job['replicas']}, it must be 1", form="refused"
+        )
     containers = [text(c.get("name")) for c in mappings(dig(_pod(job), "spec", "containers"))]
     if container not in containers:
         available = ", ".join(map(repr, containers)) or "none"
-        yield Hit(pointer, f"there is no container named {container} (found: {available})")
+        yield Hit(
+            pointer, f"there is no container named {container} (found: {available})", form="refused"
+        )
 
 
 _POLICIES = ("torch", "mpi", "jax", "xgboost", "flux")
@@ -164,7 +172,11 @@ def patch_without_target(subject: Subject) -> Iterator[Hit]:
         pointer = f"/spec/runtimePatches/{index}"
         manager = text(patch.get("manager"))
         if not _MANAGER.fullmatch(manager):
-            yield Hit(pointer, f"the manager {manager!r} has no domain, as in example.com/team")
+            yield Hit(
+                pointer,
+                f"the manager {manager!r} has no domain, as in example.com/team",
+                form="refused",
+            )
         elif manager == _KUEUE:
             yield Hit(f"{pointer}/manager", f"{_KUEUE} is the entry that Kueue writes itself")
     manifest = runtime(subject)
@@ -180,7 +192,8 @@ def _unknown_targets(subject: Subject, runtime: Manifest) -> Iterator[Hit]:
     for pointer, name, pod in patches(subject.spec):
         if name and name not in jobs:
             available = ", ".join(sorted(jobs)) or "none"
-            yield Hit(pointer, f"{runtime.name} has no job {name!r} (found: {available})")
+            message = f"{runtime.name} has no job {name!r} (found: {available})"
+            yield Hit(pointer, message, form="lost")
             continue
         for field in ("containers", "initContainers"):
             container_names = {
@@ -189,7 +202,7 @@ def _unknown_targets(subject: Subject, runtime: Manifest) -> Iterator[Hit]:
             for container in mappings(dig(pod, "spec", field)):
                 if text(container.get("name")) not in container_names:
                     what = f"{container.get('name')!r} among its {field}"
-                    yield Hit(pointer, f"{runtime.name} has no {what}")
+                    yield Hit(pointer, f"{runtime.name} has no {what}", form="lost")
 
 
 def _set(subject: Subject) -> Mapping[str, Data]:

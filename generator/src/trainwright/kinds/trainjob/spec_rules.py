@@ -115,9 +115,9 @@ def trainjob_name_too_long(subject: Subject) -> Iterator[Hit]:
     over = len(longest) - 63
     if name and over > 0:
         message = f'the pod "{longest}" would have {len(longest)} characters, {over} over 63'
-        yield Hit("/metadata/name", message)
+        yield Hit("/metadata/name", message, form="long")
     elif name and (problem := forms.LETTER_FIRST.problem(name)):
-        yield Hit("/metadata/name", f'"{name}" {problem}')
+        yield Hit("/metadata/name", f'"{name}" {problem}', form="invalid")
 
 
 _RESERVED = frozenset(
