@@ -157,6 +157,7 @@ def compared(workspace: Workspace) -> WiringFiles:
         uncompared=surveyed.refused,
     )
 
+
 # Found while files are surveyed for their wiring, and of no object.
 _OF_SOURCES = frozenset({dx.UNPINNED_CHART.id, dx.UNENCRYPTED.id})
 
