@@ -21,6 +21,7 @@ from trainwright.plan.model import (
     ObjectChange,
     Plan,
     PlannedRun,
+    SettingChange,
     WiringChange,
 )
 from trainwright.plan.table import table
@@ -122,6 +123,58 @@ def test_money_and_what_is_unbounded_are_kept_longer_than_counts_of_objects() ->
     )
 
 
+def _sized(name: str, gpus: int, action: Action, ending: Ending | None = None) -> JobChange:
+    found = change(name, action)
+    assert found.before is not None
+    before = replace(found.before, demand=Demand(gpus=Range(gpus, gpus)))
+    return replace(found, before=before, after=None, ending=ending)
+
+
+def test_what_is_lost_is_the_first_and_the_most_gpus_of_it() -> None:
+    """In the terminal, the comment, the page and the JSON, which take the order from the plan."""
+    lost, kept, later = (
+        Ending("x", loses=True),
+        Ending("x", loses=False),
+        Ending("x", loses=True, waits=True),
+    )
+    changes = [
+        _sized("rejected", 1, Action.REJECTED),
+        _sized("suspends", 16, Action.SUSPENDED, lost),
+        _sized("deleted", 8, Action.DELETED, lost),
+        _sized("goes-on", 64, Action.LEFT, later),
+        _sized("replaced", 32, Action.NEW_RUN, kept),
+        _sized("mixed", 128, Action.MIXED),
+        _sized("starts-more", 4, Action.STARTED),
+        _sized("starts", 2, Action.STARTED),
+        _sized("outdated", 256, Action.OUTDATED),
+    ]
+    found = review(changes[::-1])
+    assert [it.file.name for it in found.changes] == [it.file.name for it in changes]
+    assert [it.first.file.name for it in alike(found.listed)] == [it.file.name for it in changes]
+    assert headline.verdict(found).startswith("Cannot sync 1 job, suspends 1, deletes 1, ")
+
+
+def test_an_exceeded_limit_is_kept_before_hours_and_money() -> None:
+    """It is what a reviewer cannot undo by looking further down."""
+    pool = CapacityCheck(what=f"pool {'h' * 60}", unit="GPUs", need=20, most=20, has=8)
+    ends = [
+        replace(change(str(action)), action=action, ending=Ending("x", loses=True))
+        for action in (Action.SUSPENDED, Action.DELETED, Action.CANCELLED, Action.NEW_RUN)
+    ]
+    line = headline.verdict(review([*ends, change("a", Action.STARTED)], [pool]))
+    assert "4 jobs lose their progress" in line
+    assert line.endswith("1 limit exceeded")
+    assert len(line) <= headline.LIMIT
+
+
+def test_a_setting_of_gitops_is_in_the_first_line() -> None:
+    place = Location("environments/prod/environment.yaml", 6, 3)
+    cause = ValueChange(Pointer("/gitops/prune"), "confirm", "immediate", place)
+    wired = WiringChange(settings=(SettingChange("prod", cause),))
+    found = replace(review([]), wiring=wired)
+    assert headline.verdict(found) == "No job changes · changes gitops.prune of prod"
+
+
 def test_a_run_that_goes_on_is_not_counted_as_replaced() -> None:
     found = review([_waiting("a"), change("b"), replace(change("c"), action=Action.SUSPENDED)])
     assert headline.verdict(found).startswith(
@@ -187,7 +240,7 @@ def test_a_pool_before_and_after() -> None:
     fit = CapacityCheck(what="pool h100", unit="GPUs", need=12, most=12, has=8, short_before=0)
     moved = replace(change("a"), before=run("a-old", pool="a100"))
     found = table(review([moved], [fit]))
-    assert found.heads == ("environment", "what", "requested", "GPU-hours", "cost")
+    assert found.heads == ("environment", "limit", "requested", "GPU-hours", "cost")
     assert [row[:2] for row in found.texts] == [("prod", "pool a100"), ("prod", "pool h100")]
     assert found.short == (False, True)
     assert found.texts[1][2].endswith("of 8 GPUs: 4 too few")
@@ -203,8 +256,8 @@ def test_jobs_that_differ_in_their_names_alone_are_one() -> None:
     seeds = [change(f"seed-{number}") for number in range(12)]
     other = change("other", lr=0.3)
     groups = alike([other, *seeds])
-    assert [len(group.changes) for group in groups] == [1, 12]
-    assert groups[1].name == "prod/seed-0 and 11 more"
+    assert [len(group.changes) for group in groups] == [12, 1]  # by the GPUs of all
+    assert groups[0].name == "prod/seed-0 and 11 more"
     shown = text.render(review([other, *seeds]), STYLE)
     assert "prod/seed-0 and 11 more  new run: replaces seed-0-old" in shown
     assert "requests +576 GPU-h" in shown

@@ -17,7 +17,7 @@ from trainwright.overview.trouble import troubles
 from trainwright.plan import words
 from trainwright.plan.html import cause_data, requests
 from trainwright.plan.table import columns
-from trainwright.reports.attention import Attention, of_jobs, shown
+from trainwright.reports.attention import Attention, by_job, shown
 from trainwright.reports.page import AuthoredLines, document, finding_data
 from trainwright.reports.report import by_weight
 from trainwright.reports.style import Style
@@ -28,7 +28,7 @@ def render(overview: Overview, style: Style) -> str:
     lines = AuthoredLines(overview.sources)
     teams = {str(item.file): item.job.team for item in overview.jobs if item.job}
     trouble = troubles(overview)
-    needs = of_jobs(trouble)
+    needs = by_job(trouble)
     unread = {item.environment for item in overview.unread}
     data = {
         "environments": [item.name for item in overview.environments],
@@ -60,7 +60,7 @@ def render(overview: Overview, style: Style) -> str:
         style,
         data,
         verdict=_verdict(overview, trouble),
-        tone=next((item.tone for item in trouble), ""),
+        tone=next((item.concern.tone for item in trouble), ""),
         summary=_states(overview),
         facts=[
             (name, value)
@@ -168,7 +168,7 @@ def _job(
         "gpus": job_overview.demand.gpus.high,
         "hours": job_overview.demand.hours.high,
         "needs": [item.kind for item in needs],
-        "tone": next((item.tone for item in needs), ""),
+        "tone": next((item.concern.tone for item in needs), ""),
         "why": [
             ": ".join(filter(None, (kind.kind, item.why))) for kind in needs for item in kind.items
         ],

@@ -1,15 +1,22 @@
-"""What needs attention, worst first: failed jobs, jobs with errors, limits, waiting objects."""
+"""What needs attention, worst first: jobs with errors, failed jobs, limits, waiting objects."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.datatypes.finding import Severity
 from trainwright.kinds.state import Phase
 from trainwright.overview.limits import by_share
 from trainwright.overview.model import JobOverview, Overview
 from trainwright.plan import words
-from trainwright.reports.attention import Attention, Item
+from trainwright.reports.attention import (
+    Attention,
+    Concern,
+    Item,
+    elsewhere,
+    first_errors,
+    of_jobs,
+    worst_first,
+)
 from trainwright.reports.values import change_line
 from trainwright.runs.workspace import RunState
 from trainwright.specs.ledger import LedgerEntry
@@ -21,18 +28,16 @@ def troubles(overview: Overview) -> tuple[Attention, ...]:
     """Return the kinds of trouble that have at least one item."""
     failed, errors, short = _failed(overview), _errors(overview), _short(overview)
     waiting, unread, outdated = _waiting(overview), _unread(overview), _outdated(overview)
-    red, yellow = "danger", "warning"
-    kinds = (
-        Attention(kind="failed", tone=red, items=tuple(failed)),
-        Attention(kind="with errors", tone=red, items=tuple(errors)),
-        Attention(
-            kind="over limit", tone=red, items=tuple(short), of_jobs=False, section="capacity"
-        ),
-        Attention(kind="waiting for deletion", tone=yellow, items=tuple(waiting), of_jobs=False),
-        Attention(kind="not read", tone=yellow, items=tuple(unread), of_jobs=False),
-        Attention(kind="outdated", tone=yellow, items=tuple(outdated)),
+    return worst_first(
+        (
+            of_jobs("with errors", Concern.BLOCKS, errors),
+            of_jobs("failed", Concern.LOSES, failed),
+            elsewhere("over limit", Concern.EXCEEDS, short, "capacity"),
+            elsewhere("waiting for deletion", Concern.RISKS, waiting),
+            elsewhere("not read", Concern.RISKS, unread),
+            of_jobs("outdated", Concern.RISKS, outdated),
+        )
     )
-    return tuple(kind for kind in kinds if kind.items)
 
 
 def _failed(overview: Overview) -> Iterator[Item]:
@@ -64,10 +69,7 @@ def _entry(job: JobOverview) -> LedgerEntry | None:
 
 
 def _errors(overview: Overview) -> Iterator[Item]:
-    first: dict[str, str] = {}
-    for finding in overview.findings:
-        if finding.severity is Severity.ERROR:
-            first.setdefault(finding.subject, finding.message)
+    first = first_errors(overview.findings)
     for job in overview.jobs:
         name = str(job.file)
         if name in first:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import listed
 from trainwright.plan import words
-from trainwright.plan.model import JobChange
+from trainwright.plan.model import JobChange, worst_first
 from trainwright.specs.demand import Demand, total
 
 
@@ -45,12 +45,12 @@ class Alike:
 
 
 def alike(changes: Sequence[JobChange]) -> tuple[Alike, ...]:
-    """Return the changes in order, grouped with those that differ in names alone."""
+    """Return the changes, grouped with those that differ in names alone, the worst first."""
     by_effect: dict[object, list[JobChange]] = {}
     for change in changes:
         by_effect.setdefault(_what(change), []).append(change)
     groups = (group for same in by_effect.values() for group in _split(same))
-    return tuple(sorted((Alike(tuple(group)) for group in groups), key=lambda it: it.first.order))
+    return tuple(Alike(tuple(group)) for group in sorted(groups, key=worst_first))
 
 
 def _quoted(why: str) -> Sequence[str]:

@@ -6,12 +6,19 @@ from collections.abc import Iterator
 
 from trainwright.datatypes.finding import Severity
 from trainwright.plan import words
-from trainwright.plan.model import Action, JobChange, Plan
+from trainwright.plan.model import BLOCKED, Action, JobChange, Plan
 from trainwright.plan.training import gpus_of
-from trainwright.reports.attention import Attention, Item
+from trainwright.reports.attention import (
+    Attention,
+    Concern,
+    Item,
+    elsewhere,
+    first_errors,
+    of_jobs,
+    worst_first,
+)
 
 _UNSAVED = "nothing of it is saved"
-_BLOCKED = (Action.REJECTED, Action.BROKEN)
 
 
 def attention(plan: Plan) -> tuple[Attention, ...]:
@@ -19,23 +26,18 @@ def attention(plan: Plan) -> tuple[Attention, ...]:
     listed = plan.listed
     lost = (_item(it, f"{it.action.value}: {_UNSAVED}") for it in listed if it.loses)
     later = (_item(it, _held(it)) for it in listed if _loses_later(it))
-    red, yellow = "danger", "warning"
-    kinds = (
-        *(Attention(kind=it.value, tone=red, items=tuple(_blocked(plan, it))) for it in _BLOCKED),
-        Attention(kind="loses progress", tone=red, items=tuple(lost)),
-        Attention(kind="loses progress later", tone=yellow, items=tuple(later)),
-        _elsewhere("errors", red, "findings-title", _errors(plan)),
-        _elsewhere("over limit", red, "uses", _short(plan)),
-        _elsewhere("loosened policy", yellow, "", _policies(plan, loosens=True)),
-        _elsewhere("tightened policy", "", "", _policies(plan, loosens=False)),
-        _elsewhere("keeps old values", "", "shared-title", _kept(plan)),
+    return worst_first(
+        (
+            *(of_jobs(it.value, Concern.BLOCKS, _blocked(plan, it)) for it in BLOCKED),
+            elsewhere("errors", Concern.BLOCKS, _errors(plan), "findings-title"),
+            of_jobs("loses progress", Concern.LOSES, lost),
+            of_jobs("loses progress later", Concern.ENDS, later),
+            elsewhere("over limit", Concern.EXCEEDS, _short(plan), "uses"),
+            elsewhere("loosened policy", Concern.RISKS, _policies(plan, loosens=True)),
+            elsewhere("tightened policy", Concern.INFORMS, _policies(plan, loosens=False)),
+            elsewhere("keeps old values", Concern.INFORMS, _kept(plan), "shared-title"),
+        )
     )
-    return tuple(kind for kind in kinds if kind.items)
-
-
-def _elsewhere(kind: str, tone: str, section: str, items: Iterator[Item]) -> Attention:
-    """Return a kind of which the list of jobs knows nothing."""
-    return Attention(kind=kind, tone=tone, items=tuple(items), of_jobs=False, section=section)
 
 
 def _item(change: JobChange, why: str) -> Item:
@@ -44,15 +46,10 @@ def _item(change: JobChange, why: str) -> Item:
 
 def _blocked(plan: Plan, action: Action) -> Iterator[Item]:
     """Yield the jobs to which something happens that stops a merge, with their first error."""
-    errors = [finding for finding in plan.findings if _is_error(finding.severity)]
-    first = {finding.subject: finding.message for finding in reversed(errors)}
+    first = first_errors(plan.findings)
     for change in plan.listed:
         if change.action is action:
             yield _item(change, first.get(str(change.file), change.why))
-
-
-def _is_error(severity: Severity) -> bool:
-    return severity is Severity.ERROR
 
 
 def _loses_later(change: JobChange) -> bool:
@@ -68,9 +65,9 @@ def _held(change: JobChange) -> str:
 
 def _errors(plan: Plan) -> Iterator[Item]:
     """Yield the errors of what is not blocked itself."""
-    blocked = {str(change.file) for change in plan.listed if change.action in _BLOCKED}
+    blocked = {str(change.file) for change in plan.listed if change.action in BLOCKED}
     for finding in (*plan.underived, *plan.findings):
-        if _is_error(finding.severity) and finding.subject not in blocked:
+        if finding.severity is Severity.ERROR and finding.subject not in blocked:
             yield Item(str(finding.place), finding.message)
 
 

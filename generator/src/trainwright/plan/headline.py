@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -42,7 +41,7 @@ _ENDING = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN})
 
 
 def verdict(plan: Plan) -> str:
-    """Return a line of at most 100 characters: riskiest first, the rest as a count."""
+    """Return a line of at most 100 characters: worst first, the rest as a count."""
     forged = len({finding.place.file for finding in plan.underived})
     first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
     edited = {*plan.wiring.foreign} & {*plan.wiring.stale}
@@ -55,7 +54,7 @@ def verdict(plan: Plan) -> str:
     if moved := _environments(it.environment for it in plan.wiring.settings if it.moves):
         first.append(f"active runs of {moved} begin anew in another cluster")
     rests = [[it for it in _rest(plan, brief) if it[1]] for brief in range(3)]
-    quiet = (plan.changing or plan.policies) and not moved
+    quiet = (plan.changing or plan.policies or plan.wiring.settings) and not moved
     levels = _actions(plan) or ["no job changes" if quiet else ""]
     lines = (
         _line(first, actions, rest)
@@ -83,18 +82,19 @@ def _actions(plan: Plan) -> list[str]:
     by_verb = defaultdict[str, list[JobChange]](list)
     for change in plan.changes:
         by_verb[_verb(change)].append(change)
-    ranked = list(by_verb.values())  # as changes are listed, the riskiest first
+    ranked = list(by_verb.values())  # as changes are listed, the worst first
     named = next((it for it in ranked if not _is_beside(_verb(it[0]))), [])
-    phrases = [_phrase(changes, names=changes is named) for changes in ranked]
-    others = [sum(map(len, ranked[shown:])) for shown in range(len(ranked) + 1)]
-    full = [
-        ", ".join(
-            (*phrases[:shown], *([f"changes {others[shown]:,} more"] if others[shown] else []))
-        )
-        for shown in range(len(ranked), 0, -1)
-    ]
     # Rows have what goes on beside a new run: an exceeded limit or money needs the room more.
-    return [*full, *(re.sub(r" beside (the old one|old ones)", "", line) for line in full)]
+    return [
+        _counted([_phrase(it, names=it is named, beside=beside) for it in ranked[:shown]], rest)
+        for beside in (True, False)
+        for shown in range(len(ranked), 0, -1)
+        for rest in [sum(map(len, ranked[shown:]))]
+    ]
+
+
+def _counted(phrases: Sequence[str], others: int) -> str:
+    return ", ".join((*phrases, *([f"changes {others:,} more"] if others else [])))
 
 
 def _verb(change: JobChange) -> str:
@@ -108,10 +108,13 @@ def _is_beside(verb: str) -> bool:
     return verb in (_BESIDE, _LATER[_BESIDE])
 
 
-def _phrase(changes: list[JobChange], *, names: bool) -> str:
-    """Return what happens to jobs in the same way, as a count of jobs if it `names` them."""
+def _phrase(changes: list[JobChange], *, names: bool, beside: bool) -> str:
+    """Return what happens to jobs in the same way, as a count of jobs if it `names` them, and
+    what a new run begins `beside`.
+    """
     number, verb = len(changes), _verb(changes[0])
     if _is_beside(verb):
+        verb = verb if beside else verb.removesuffix(" beside {}")
         return verb.format(plural(number, "run"), "the old one" if number == 1 else "old ones")
     return verb.format(_jobs(changes[0].action, changes) if names else f"{number:,}")
 
@@ -131,16 +134,17 @@ def _rest(plan: Plan, brief: int) -> Iterator[tuple[int, str]]:
     if lost := sum(change.loses for change in plan.changes):
         yield 0, f"{plural(lost, 'job')} {'loses its' if lost == 1 else 'lose their'} progress"
     yield 1, _loosened(plan)
+    yield 1, _wired(plan)
     if plan.waived:
-        yield 3, f"adds {plural(plan.waived, 'waiver')}"
+        yield 4, f"adds {plural(plan.waived, 'waiver')}"
     for clause in requested(plan, brief=brief > 0):
-        yield 2, clause
+        yield 3, clause
     yield 2, _short(plan, brief=brief > 1)
     errors = sum(finding.severity is Severity.ERROR for finding in plan.findings)
     if errors:
-        yield 4, plural(errors, "error")
+        yield 5, plural(errors, "error")
     if plan.objects:
-        yield 5, words.objects(plan)
+        yield 6, words.objects(plan)
 
 
 def _loosened(plan: Plan) -> str:
@@ -149,6 +153,16 @@ def _loosened(plan: Plan) -> str:
         return ""
     where = _environments(loosened)
     return f"loosens {plural(len(loosened), 'policy', 'policies')} of {where}"
+
+
+def _wired(plan: Plan) -> str:
+    """Return which settings of GitOps a merge changes that matter once the wiring is applied."""
+    settings = [change for change in plan.wiring.settings if not change.moves]
+    if not settings:
+        return ""
+    paths = {change.cause.path.dotted for change in settings}
+    what = paths.pop() if len(paths) == 1 else plural(len(paths), "setting")
+    return f"changes {what} of {_environments(change.environment for change in settings)}"
 
 
 def _environments(names: Iterable[str]) -> str:

@@ -11,13 +11,12 @@ from trainwright.plan import headline, table, words
 from trainwright.plan.alike import Alike, alike
 from trainwright.plan.attention import attention
 from trainwright.plan.model import (
-    Action,
     JobChange,
     ObjectChange,
     Plan,
     SharedFileImpact,
 )
-from trainwright.reports.attention import Attention, of_jobs, shown
+from trainwright.reports.attention import Attention, by_job, shown
 from trainwright.reports.page import AuthoredLines, document, finding_data, placed
 from trainwright.reports.report import by_weight
 from trainwright.reports.style import Style
@@ -27,10 +26,6 @@ from trainwright.specs.demand import Demand
 _DIFF_LINES = 500  # of an additional object
 # All diffs of a page together, in characters: compressed they are a tenth of it.
 _DIFFS = 4_000_000
-_DANGER = frozenset({Action.REJECTED, Action.BROKEN, Action.DELETED, Action.LEFT, Action.MIXED})
-_WARNING = frozenset(
-    {Action.LEFT_SUSPENDED, Action.IGNORED, Action.CANCELLED, Action.NEW_RUN, Action.OUTDATED}
-)
 
 
 def render(plan: Plan, style: Style) -> str:
@@ -43,7 +38,7 @@ def render(plan: Plan, style: Style) -> str:
         "environments": sorted({change.file.environment for change in changes}),
         "teams": sorted({change.team for change in changes} - {""}),
         "chips": [*dict.fromkeys((*(it.kind for it in concerns if it.of_jobs), *actions))],
-        "changes": list(_changes(plan, lines, of_jobs(concerns))),
+        "changes": list(_changes(plan, lines, by_job(concerns))),
         "shared": [_shared(plan, file, lines) for file in plan.shared_files],
         "findings": [
             finding_data(item, lines, teams)
@@ -127,7 +122,7 @@ def _changes(
                 "group": number,
                 "files": files,
                 "concerns": [
-                    {"name": it.kind, "tone": it.tone}
+                    {"name": it.kind, "tone": it.concern.tone}
                     for it in concerns.get(str(change.file), ())
                     if it.kind != change.action
                 ],
@@ -142,7 +137,7 @@ def _change(
         "job": str(change.file),
         "environment": change.file.environment,
         "action": change.action.value,
-        "tone": _tone(change),
+        "tone": change.concern.tone,
         "team": change.team,
         "why": change.why,
         "asked": requests(change.asked, currency, sign=True),
@@ -167,12 +162,6 @@ def _runs(change: JobChange) -> Iterator[str]:
     if image := words.image(change):
         yield f"image {image}"
     yield from words.runs(change)
-
-
-def _tone(change: JobChange) -> str:
-    if change.action in _DANGER or change.loses:
-        return "danger"
-    return "warning" if change.action in _WARNING else "good"
 
 
 def _files(change: JobChange) -> Iterator[Data]:

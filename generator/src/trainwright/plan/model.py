@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Literal
 
@@ -12,6 +12,7 @@ from trainwright.datatypes.finding import Finding, Location, Severity, ValueChan
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import JobFile
+from trainwright.reports.attention import Concern
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
 
@@ -44,6 +45,7 @@ class Action(enum.StrEnum):
 
 
 _RISKS = {action: risk for risk, action in enumerate(Action)}
+BLOCKED = (Action.REJECTED, Action.BROKEN)  # what stops a merge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +136,27 @@ class JobChange:
         return self.after.demand.holding(self.delta)
 
     @property
-    def order(self) -> tuple[int, str]:
-        return (self.action.risk, str(self.file))
+    def concern(self) -> Concern:
+        """How bad it is."""
+        if self.action in BLOCKED:
+            return Concern.BLOCKS
+        if self.ending is not None:
+            return Concern.LOSES if self.loses else Concern.ENDS
+        return Concern.RISKS if self.action.risk < Action.CANCELLED.risk else Concern.INFORMS
+
+    @property
+    def gpus(self) -> float:
+        """The GPUs of the larger of its runs."""
+        return max((run.demand.gpus.high for run in (self.before, self.after) if run), default=0)
+
+
+def worst_first(changes: Sequence[JobChange]) -> tuple[Concern, int, float, int, str]:
+    """Return by what changes of one sort stand in a list: trainings that end by their GPUs, others
+    by the action.
+    """
+    first, gpus = changes[0], sum(change.gpus for change in changes)
+    risk = first.action.risk
+    return (first.concern, 0 if first.ending else risk, -gpus, risk, str(first.file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,11 +300,11 @@ class Plan:
 
     @property
     def changes(self) -> tuple[JobChange, ...]:
-        """Of all environments, the riskiest first."""
+        """Of all environments, the worst first."""
         all_changes = (
             change for environment in self.environments for change in environment.changes
         )
-        return tuple(sorted(all_changes, key=lambda change: change.order))
+        return tuple(sorted(all_changes, key=lambda change: worst_first((change,))))
 
     def currency(self, environment: str) -> str:
         """Return the currency of an environment's prices."""
@@ -317,7 +338,7 @@ class Plan:
     @property
     def blocked(self) -> bool:
         """Whether the merge would break something."""
-        refused = any(c.action in (Action.REJECTED, Action.BROKEN) for c in self.changes)
+        refused = any(change.action in BLOCKED for change in self.changes)
         return refused or any(
             f.severity is Severity.ERROR for f in (*self.underived, *self.findings)
         )

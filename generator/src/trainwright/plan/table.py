@@ -13,7 +13,7 @@ from trainwright.plan.model import EnvironmentPlan, Plan, Use
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 
-_HEADS = ("environment", "what", "requested", "GPU-hours", "cost", "this change")
+_HEADS = ("environment", "limit", "requested", "GPU-hours", "cost", "this change")
 _Shown = TypeVar("_Shown")
 _GPU_HOURS = "GPU-hours"  # the unit of a budget of these
 
@@ -110,25 +110,20 @@ def _changed(
     if not before and not after:
         return Cell()
     sides = [words.money(it, currency) if currency else words.span(it) for it in (before, after)]
-    limit = f"of {_limit(fit.has, currency)}" if fit else ""
+    limit = f"of {words.amount(fit, fit.has)}" if fit else ""
     counted = " ".join(filter(None, (limit, unit)))
     return Cell(
         tuple(dict.fromkeys(sides)),
-        f"{counted}{_limit_before(fit, currency)}{words.short(fit)}",
+        f"{counted}{_limit_before(fit)}{words.short(fit)}",
         short=fit is not None and fit.is_worse,
     )
 
 
-def _limit_before(fit: CapacityCheck | None, currency: str = "") -> str:
+def _limit_before(fit: CapacityCheck | None) -> str:
     """Return the limit without the merge, as a suffix to the one with it, where they differ."""
     if fit is None or fit.has_before in (None, fit.has):
         return ""
-    return f" ({_limit(fit.has_before or 0, currency)} before)"
-
-
-def _limit(amount: float, currency: str) -> str:
-    both = Range(amount, amount)
-    return words.money(both, currency) if currency else words.span(both)
+    return f" ({words.amount(fit, fit.has_before or 0)} before)"
 
 
 def _again(use: Use, currency: str) -> str:

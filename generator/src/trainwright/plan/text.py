@@ -18,18 +18,7 @@ from trainwright.reports.style import Style, finding_line
 from trainwright.reports.terminal import table
 from trainwright.reports.values import change_line
 
-_COLORS = {
-    "rejected": "red",
-    "broken": "red",
-    "deleted": "red",
-    "left running": "red",
-    "left suspended": "yellow",
-    "mixed": "red",
-    "ignored": "yellow",
-    "cancelled": "yellow",
-    "new run": "yellow",
-    "starts": "green",
-}
+_COLORS = {"danger": "red", "warning": "yellow", "": ""}
 
 
 def render(plan: Plan, style: Style) -> str:
@@ -102,7 +91,7 @@ def _is_asked(finding: Finding) -> bool:
 
 def _change(group: Alike, style: Style, currency: str) -> Iterator[str]:
     change = group.first
-    action = style.paint(change.action.value, _COLORS.get(change.action.value, ""))
+    action = style.paint(change.action.value, _COLORS[change.concern.tone])
     yield f"{visible(group.name)}  {action}: {visible(change.why)}"
     if same := words.same(", ".join(group.others), group.commands):
         yield visible(f"  {same}")
