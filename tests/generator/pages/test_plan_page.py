@@ -187,14 +187,14 @@ def test_what_is_lost_comes_first_and_leads_to_its_jobs(visit: Visit) -> None:
     assert page.locator("h2").first.inner_text() == "Needs attention"
     concerns = page.locator(".attention > li")
     assert [" ".join(text.split()) for text in concerns.all_inner_texts()] == [
+        "errors 1 environments/base/jobs/llm.yaml:2:3 too large plain",
         "loses progress 1 env-0/llm-0 new run: nothing of it is saved",
         "loses progress later 1 env-0/llm-1 new run: trains on with 4 GPUs until its object is "
         "deleted; nothing of it is saved",
-        "errors 1 environments/base/jobs/llm.yaml:2:3 too large plain",
         "over limit 1 env-0 pool h100 96 to 120 of 64 GPUs: 32 too few",
     ]
     page.get_by_role("link", name="loses progress later 1").click()
-    page.locator('[aria-pressed="true"]').wait_for()
+    page.locator('[aria-pressed="true"]').wait_for()  # with what takes it back
     assert page.locator("details.row .job").all_inner_texts() == ["env-0/llm-1"]
     badges = page.locator("details.row .badge").all_inner_texts()
     assert badges == ["new run", "loses progress later"]
@@ -203,7 +203,8 @@ def test_what_is_lost_comes_first_and_leads_to_its_jobs(visit: Visit) -> None:
 def test_what_becomes_of_a_pool_is_a_row_without_empty_columns(visit: Visit) -> None:
     page = visit(html.render(plan_of(1), STYLE)).page
     table = page.locator("table.stacked")
-    assert table.locator("th").all_inner_texts() == ["environment", "what", "requested"]
+    assert table.locator("th").all_inner_texts() == ["limit", "requested"]
+    assert table.locator("td").first.inner_text() == "env-0 pool h100"
     cell = table.locator("td.danger").inner_text()
     assert " ".join(cell.split()) == "64 → 96 to 120 of 64 GPUs: 32 too few"
 
@@ -231,6 +232,8 @@ def test_jobs_to_which_the_same_happens_are_one_row(visit: Visit) -> None:
     inside = rows.locator("details.row .job")
     inside.last.wait_for()
     assert inside.all_inner_texts() == [f"env-0/llm-{n}" for n in (14, 21, 28, 35, 7)]
+    assert not page.locator("#search").is_visible()  # five rows are seen at a glance
+    page.keyboard.press("/")
     page.locator("#search").fill("llm-28")
     assert rows.locator(".job").all_inner_texts() == ["env-0/llm-28"]
 

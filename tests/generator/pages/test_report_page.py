@@ -90,7 +90,9 @@ def test_a_repository(visit: Visit, repository: Repository) -> None:
         "fits",
     ]
     assert "prod budget\nml@example.com" in limits.last.inner_text()
-    page.get_by_role("button", name="outdated 1").click()
+    assert not page.locator("#filters").is_visible()  # three rows are seen at a glance
+    page.get_by_role("link", name="outdated 1").click()
+    page.get_by_role("button", name="outdated 1").wait_for()
     assert rows.locator(".job").all_inner_texts() == ["prod/llm"]
     rows.locator("summary").click()
     rows.locator(".causes").wait_for()
@@ -275,7 +277,7 @@ def test_trouble_comes_first_and_leads_to_its_jobs(visit: Visit) -> None:
     lines = page.locator(".attention > li")
     assert lines.locator(".badge").all_inner_texts() == ["failed 10", "over limit 2", "outdated 10"]
     newest = [f"env-{env}/llm-{job} 2026-{month}" for env, job, month in NEWEST]
-    assert lines.first.locator("li").all_inner_texts() == newest
+    assert lines.first.locator("li").all_inner_texts() == [*newest, "and 7 more"]
     assert lines.last.locator("li").all_inner_texts() == [
         'env-0/llm-1, env-0/llm-6 and 8 more env.MODE: (unset) → "fast"'
     ]
@@ -336,6 +338,7 @@ def test_the_team_of_a_job_is_shown_and_chosen(visit: Visit, tmp_path: Path) -> 
     made.job("prod/alone")
     page = visit(made.run("report").stdout).page
     assert page.locator("details.row .team").all_inner_texts() == ["", "vision", "team-nlp"]
+    page.keyboard.press("/")
     assert page.locator("#environment").is_hidden()  # there is one
     page.locator("#team").select_option("vision")
     assert page.locator("details.row .job").all_inner_texts() == ["prod/labelled"]

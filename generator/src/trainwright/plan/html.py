@@ -83,9 +83,17 @@ def _uses(plan: Plan) -> Data:
     """The table of pools, queues and budgets for the template, exceeded ones first."""
     used = table.table(plan)
     rows = sorted(zip(used.rows, used.short, strict=True), key=lambda row: not row[1])
+    _, limit, *heads = used.heads
     return {
-        "heads": used.heads,
-        "rows": [[*map(_cell, used.heads, cells)] for cells, _ in rows],
+        "heads": [limit, *heads],
+        "rows": [
+            {
+                "environment": str(environment),
+                "limit": str(name),
+                "cells": [*map(_cell, heads, cells)],
+            }
+            for (environment, name, *cells), _ in rows
+        ],
     }
 
 

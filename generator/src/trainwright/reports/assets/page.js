@@ -72,12 +72,12 @@ function fill(target, items, draw, first = 60, part = 200) {
 const filled = new Set();
 addEventListener("beforeprint", () => filled.forEach((target) => target.rest()));
 
-function onSlash(input) {
+function onSlash(reach) {
   document.addEventListener("keydown", (event) => {
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "");
     if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
       event.preventDefault();
-      input.focus();
+      reach();
     }
   });
 }
@@ -92,6 +92,7 @@ function findings(all, link) {
   if (!all.length) return;
   byId("findings-section").hidden = false;
   const grouping = byId("grouping");
+  grouping.parentElement.hidden = grouped(all, "team").length < 2;
   const show = () => byId("findings").replaceChildren(
     ...grouped(all, grouping.value).map(([, found]) => group(found, grouping.value === "team", link)));
   grouping.addEventListener("change", show);
@@ -131,16 +132,19 @@ function choice(id, names) {
   return made;
 }
 
+const FEW = 6;  // rows that are seen at a glance: they need no filters
+const PHONE = matchMedia("(max-width: 50rem)");
+
 // A list with its search, its selects and its chips; what they say is in the address.
 function listing({ items, chips, key, environments, teams, sorts, searched, draw, none, gather = (found) => found }) {
-  const [search, group] = [byId("search"), byId("actions")];
+  const [filters, search, group] = [byId("filters"), byId("search"), byId("actions")];
   items.forEach((item) => { item.searched = searched(item); });
   const wanted = () => new Set((address.read().get(key) ?? "").split(",").filter(Boolean));
   let chosen = wanted();
   const [environment, team] = [choice("environment", environments), choice("team", teams)];
   const order = choice("sort", Object.keys(sorts));
-  group.append(...chips.map((name) => {
-    const count = items.filter((item) => item.chips.includes(name)).length;
+  const counted = chips.map((name) => [name, items.filter((item) => item.chips.includes(name)).length]);
+  group.append(...counted.filter(([, count]) => count < items.length).map(([name, count]) => {
     const button = element("button", { type: "button", value: name }, `${name} ${count}`);
     button.addEventListener("click", () => {
       if (!chosen.delete(name)) chosen.add(name);
@@ -149,6 +153,8 @@ function listing({ items, chips, key, environments, teams, sorts, searched, draw
     return button;
   }));
   search.value = address.read().get("q") ?? "";
+  const isChosen = () => Boolean(search.value || environment.value || team.value || order.selectedIndex > 0 || chosen.size);
+  [filters.hidden, filters.open, byId("heads").hidden] = [items.length <= FEW, !PHONE.matches, !items.length];
   // A link on the page may choose, too.
   addEventListener("hashchange", () => {
     if (!location.hash.includes("=")) return;
@@ -168,13 +174,17 @@ function listing({ items, chips, key, environments, teams, sorts, searched, draw
     const by = sorts[order.value];
     if (by) found.sort(by);
     byId("shown").textContent = items.length ? `${found.length} of ${items.length}` : none;
+    if (isChosen()) [filters.hidden, filters.open] = [false, true];
     fill(byId("list"), gather(found), draw);
     address.write({ q: search.value, environment: environment.value, team: team.value, sort: order.selectedIndex > 0 ? order.value : "", [key]: [...chosen].join(",") });
   };
   search.addEventListener("input", show);
   [environment, team, order].forEach((select) => select.addEventListener("change", show));
-  byId("filters").addEventListener("submit", (event) => event.preventDefault());
-  onSlash(search);
+  filters.addEventListener("submit", (event) => event.preventDefault());
+  onSlash(() => {
+    [filters.hidden, filters.open] = [false, true];
+    search.focus();
+  });
   show();
 }
 

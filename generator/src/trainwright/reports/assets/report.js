@@ -94,8 +94,8 @@ function events(list) {
 unpack().then((report) => {
   report.jobs.forEach((job) => { job.chips = [...job.needs, job.state, ...(job.live ? [`cluster: ${job.live.phase}`] : [])]; });
   const clusters = report.jobs.filter((job) => job.live).map((job) => `cluster: ${job.live.phase}`);
-  const limits = byId("limits");  // many would be all that a phone shows
-  if (limits?.querySelector("details") && matchMedia("(max-width: 50rem)").matches) limits.open = false;
+  const limits = byId("limits");  // would be all that a phone shows; what is exceeded is above
+  if (limits && PHONE.matches) limits.open = false;
   listing({
     items: report.jobs, key: "state", environments: report.environments, teams: report.teams, none: "no jobs",
     chips: [...new Set([...report.needs, ...report.jobs.map((job) => job.state), ...clusters])],
