@@ -28,6 +28,7 @@ from trainwright.importing.trial import ImportContext
 from trainwright.kinds import KINDS, SERVED, TARGETS, operators
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.subjects import subject_of
+from trainwright.objects.pods.mounted import is_script
 from trainwright.objects.pods.pod import ManifestError
 from trainwright.objects.pods.requests import pod_requests
 
@@ -180,3 +181,9 @@ def test_compose_has_two_notations_of_variables_and_labels_and_they_are_read_ali
     assert labels == {"team": "vision"}
     assert env == ({"name": "A", "value": "1"}, {"name": "B"})  # B comes from the shell
     assert [(one.name, one.source) for one in declared][1] == ("B", "variable B of the shell")
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash", "ksh", "zsh"])
+def test_a_file_is_a_script_of_any_shell_in_its_first_line(shell: str) -> None:
+    assert is_script("/etc/start", f"#!/usr/bin/env {shell}\ntorchrun train.py\n")
+    assert not is_script("/etc/start", f"#!/usr/bin/{shell}ell\n")

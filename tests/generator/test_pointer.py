@@ -192,6 +192,8 @@ def test_what_is_set_is_found_and_can_be_removed(keys: list[str]) -> None:
     ("pointer", "set_", "removed"),
     [
         ("/a/0", {"a": ["x", 2]}, {"a": [2]}),
+        ("/a/2", {"a": [1, 2, "x"]}, {"a": [1, 2]}),
+        ("/a/2/b", {"a": [1, 2, {"b": "x"}]}, {"a": [1, 2]}),
         ("/a/5", {"a": {"5": "x"}}, {"a": [1, 2]}),
         ("/a/b", {"a": {"b": "x"}}, {"a": [1, 2]}),
         ("/b/c", {"a": [1, 2], "b": {"c": "x"}}, {"a": [1, 2]}),
@@ -209,6 +211,13 @@ def test_mappings_that_a_removal_empties_go_with_it() -> None:
     assert without_value(data, Pointer("/a/b/c"), prune=True) == {"d": data["d"]}
     assert without_value(data, Pointer("/d/e/f"), prune=True) == {"a": data["a"], "d": {"g": 2}}
     assert without_value(data, Pointer("/a/b/c")) == {"a": {"b": {}}, "d": data["d"]}
+
+
+@pytest.mark.parametrize("pointer", ["/a/b", "/a/b/c", "/d/x", "/d/e"])
+def test_mappings_that_were_empty_before_stay(pointer: str) -> None:
+    data = {"a": {}, "d": {"e": 1, "f": {}}}
+    without = {**data, "d": {"f": {}}} if pointer == "/d/e" else data
+    assert without_value(data, Pointer(pointer), prune=True) == without
 
 
 def test_a_pattern_has_every_value_that_is_there() -> None:

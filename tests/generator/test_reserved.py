@@ -161,6 +161,16 @@ def test_no_two_pods_are_given_the_same_index(
     assert _refused(repository) == {"env.JOB_COMPLETION_INDEX"}
 
 
+@pytest.mark.parametrize("value", ["0", "1"])
+@pytest.mark.parametrize("target", ["jobset", "trainjob"])
+def test_a_role_of_one_pod_has_the_index_0(value: str, target: str, repository: Repository) -> None:
+    role = "image: {repository: r.example.com/s}, entrypoint: {argv: [serve]}, port: 80"
+    roles = f"roles: {{server: {{{role}, env: {{JOB_COMPLETION_INDEX: '{value}'}}}}}}\n"
+    _job(repository, target, "torchrun", 2, roles)
+    refused = {"roles.server.env.JOB_COMPLETION_INDEX"} if value == "1" else set()
+    assert _refused(repository) == refused
+
+
 def test_a_command_may_be_given_the_index_from_its_annotation(repository: Repository) -> None:
     source = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
     index = f'env: {{JOB_COMPLETION_INDEX: {{field: "{source}"}}}}\n'

@@ -245,13 +245,15 @@ def entries(value: Any, key: str) -> Iterable[tuple[str | int, Any]]:
 
 
 def with_value(data: Any, pointer: Pointer, value: Any) -> Any:
-    """The same data with another value at a pointer; mappings on the way there are added."""
+    """The same data with another value at a pointer; mappings on the way there are added, and an
+    item to a list by the index behind its last.
+    """
     return _changed(data, pointer.parts, value)
 
 
 def without_value(data: Any, pointer: Pointer, *, prune: bool = False) -> Any:
     """The same data without the value at a pointer, if there is one. With `prune` also without the
-    mappings that this leaves empty.
+    mappings that this leaves empty: one that was empty before stays.
     """
     return _changed(data, pointer.parts, _GONE, prune=prune)
 
@@ -268,10 +270,13 @@ def _changed(data: Any, keys: Sequence[str], value: Any, *, prune: bool = False)
     mapping = data if isinstance(data, Mapping) else {}
     if value is _GONE and index is None and key not in mapping:
         return data
+    if isinstance(data, list) and key == str(len(data)):
+        return [*data, _changed(None, rest, value)]
     copied: Any = dict(mapping) if index is None else list(data)
     at: Any = key if index is None else index
-    inner = _changed(mapping.get(key) if index is None else data[index], rest, value, prune=prune)
-    if inner is _GONE or (prune and inner == {}):
+    before = mapping.get(key) if index is None else data[index]
+    inner = _changed(before, rest, value, prune=prune)
+    if inner is _GONE or (prune and inner == {} and inner is not before):
         del copied[at]
     else:
         copied[at] = inner

@@ -15,7 +15,8 @@ from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.job import CONTAINER_FIELDS, JOB_FIELDS, POD_FIELDS, Ready
 from trainwright.datatypes.pointer import Pointer, scalars
 from trainwright.documents.yamlio import Block
-from trainwright.findings import credentials
+from trainwright.findings.credentials import HIDDEN, named, redact
+from trainwright.findings.redaction import redact_words
 from trainwright.importing import companions, containers, role_names
 from trainwright.importing.choice import Choice, choices
 from trainwright.importing.equivalence.form import NormalForm
@@ -496,16 +497,20 @@ def _security(run: NormalForm, pod: Pod) -> dict[str, Data]:
 
 
 def _without_credentials(data: Data, name: str = "") -> Data:
-    """Return data without values that look like credentials; in a list each leaves a gap."""
+    """Return data without values that look like credentials; in a list each is hidden."""
     if isinstance(data, Mapping):
         kept = {key: _without_credentials(value, key) for key, value in data.items()}
         return {key: value for key, value in kept.items() if value is not _GAP}
     if isinstance(data, list):
-        items = [_without_credentials(item, name) for item in data]
-        return [credentials.HIDDEN if item is _GAP else item for item in items]
-    text = str(data)
-    secret = isinstance(data, str) and (credentials.kind(text) or credentials.named(name, text))
-    return _GAP if secret else data
+        return [
+            _hidden(item, name) if isinstance(item, str) else _without_credentials(item, name)
+            for item in redact_words(data)
+        ]
+    return _GAP if isinstance(data, str) and _hidden(data, name) != data else data
+
+
+def _hidden(text: str, name: str) -> str:
+    return HIDDEN if named(name, text) else redact(text)
 
 
 _GAP = object()

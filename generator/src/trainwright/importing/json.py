@@ -12,6 +12,7 @@ from trainwright.importing.convert import Imported
 from trainwright.kinds.reading import Loss, NotImported
 from trainwright.reports.json import finding_data, place_of
 from trainwright.reports.style import document
+from trainwright.reports.values import hidden
 
 
 def render(inputs: ImportInput, batch: ImportBatch, environment: str, *, written: bool) -> str:
@@ -51,17 +52,13 @@ def _imported(imported: Imported, *, written: bool) -> Data:
             {
                 "severity": difference.severity.value,
                 "path": difference.difference.path.dotted,
-                "before": _value(difference.difference.before),
-                "after": _value(difference.difference.after),
+                "before": hidden(difference.difference.path, difference.difference.before),
+                "after": hidden(difference.difference.path, difference.difference.after),
             }
             for difference in imported.differing
         ],
         "notes": list(imported.notes),
     }
-
-
-def _value(value: Data) -> Data:
-    return redact(value) if isinstance(value, str) else value
 
 
 def _left(everything: Iterable[NotImported]) -> Iterable[Data]:

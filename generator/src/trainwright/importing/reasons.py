@@ -13,7 +13,8 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import CONFIGMAP
 from trainwright.datatypes.job import CONTAINER_FIELDS, POD_FIELDS
 from trainwright.datatypes.pointer import Pointer, lookup
-from trainwright.findings import credentials
+from trainwright.findings.credentials import HIDDEN, named, redact
+from trainwright.findings.redaction import redact_words
 from trainwright.importing import generated
 from trainwright.importing.equivalence.comparison import in_every_pod, value_at
 from trainwright.importing.equivalence.containers import places
@@ -102,9 +103,11 @@ class Reasons:
             why = {p: self._why(a) for p, a in own.items() if self._is_left(a)}
             for pointer in _branches(why, list(own)):
                 reason = next(r for p, r in why.items() if p.within(pointer))
+                value = lookup(part.body, pointer)
+                is_secret = reason.why == _CREDENTIAL and isinstance(value, str)
                 yield part.not_imported(
                     pointer,
-                    lookup(part.body, pointer),
+                    HIDDEN if is_secret else value,
                     reason.why,
                     reason.severity or Loss.BEHAVIOUR,
                     name=_name(part.body, pointer),
@@ -219,15 +222,23 @@ class Reasons:
         return isinstance(holder, Mapping) and places(str(holder.get("name", "")))
 
     def _of_the_environment(self, account: Account) -> list[str]:
-        """Return why the environment refuses the field of a value, first where it is quoted."""
+        """Return why the environment refuses the field of a value, first what is about its own
+        key, then where it is quoted.
+        """
         whys = [
-            why
+            (spec, why)
             for path in account.changed
             for spec, why in self.refused.items()
             if _in_spec(path) == spec.parts[: len(_in_spec(path))]
         ]
         written = str(account.value)
-        return sorted(whys, key=lambda why: not any(q in written for q in _QUOTED.findall(why)))
+
+        def is_general(reason: tuple[Pointer, str]) -> tuple[bool, bool]:
+            spec, why = reason
+            quotes = any(quoted in written for quoted in _QUOTED.findall(why))
+            return spec.last != account.pointer.last, not quotes
+
+        return [why for _, why in sorted(whys, key=is_general)]
 
     def _of_the_target(self, changed: tuple[Pointer, ...]) -> Iterator[str]:
         for path in changed:
@@ -311,8 +322,9 @@ def _is_secret(body: Mapping[str, Data], pointer: Pointer) -> bool:
     text, name = lookup(body, pointer), _name(body, pointer)
     if not isinstance(text, str):
         return False
-    hidden = credentials.redact(text) != text  # as in NAME=VALUE
-    return hidden or bool(credentials.kind(text)) or credentials.named(name, text)
+    words = lookup(body, pointer.parent)  # `--password` and its value are two of them
+    among = isinstance(words, list) and redact_words(words)[int(pointer.last)] != text
+    return among or redact(text) != text or named(name, text)
 
 
 def _name(body: Mapping[str, Data], at: Pointer) -> str:

@@ -18,6 +18,7 @@ from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import load_rendered
 from trainwright.findings import credentials
+from trainwright.findings.redaction import redact_words
 
 
 class ImportingError(TrainwrightError):
@@ -86,7 +87,7 @@ def shown(name: str, value: Data, most: int = 80) -> str:
         named = [f"name: {shown('', value['name'])}"] if "name" in value else []
         return f"{{{', '.join([*named, *(str(key) for key in value if key != 'name')])}}}"
     if isinstance(value, list):
-        return f"[{', '.join(shown(name, item) for item in value)}]"[:120]
+        return f"[{', '.join(shown(name, item) for item in redact_words(value))}]"[:120]
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if credentials.kind(text) or credentials.named(name, text):
         return credentials.HIDDEN

@@ -188,6 +188,7 @@ def _reserved_variables(job: Job, rendered: Mapping[str, Data]) -> Iterator[Unsu
                 variable == indexed.INDEX
                 and variable in target.of.variables
                 and not isinstance(value, ValueFrom)  # from the annotation it is the same
+                and (value != "0" or job.nodes > 1)  # the index of a pod that is alone
             ):
                 message = f"the variable {variable} is set in every pod of a {target.kind}"
                 yield Unsupported(

@@ -69,7 +69,7 @@ def _names(line: str, name: str) -> bool:
     return name in line and re.search(pattern, line) is not None
 
 
-_SHEBANG = re.compile(r"#!.*\b(?:ba|da|z)?sh\b")
+_SHEBANG = re.compile(r"#!.*\b(?:ba|da|k|z)?sh\b")
 
 
 def is_script(path: str, content: str) -> bool:
