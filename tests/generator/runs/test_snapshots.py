@@ -188,6 +188,18 @@ def test_what_means_the_same_is_the_same_run(repository: Repository, same: str) 
     assert runs(rendered(repository)) == before
 
 
+@pytest.mark.parametrize("state", ["active", "cancelled"])
+@pytest.mark.parametrize("same", ["a comment", "another order", "a description"])
+def test_what_no_record_has_leaves_nothing_to_render(
+    same: str, state: str, repository: Repository
+) -> None:
+    edit(repository, "prod/jobs/llm.yaml", "pool: h100", f"pool: h100\nstate: {state}")
+    before = rendered(repository)
+    edit(repository, "prod/jobs/llm.yaml", *SAME[same])
+    assert repository.run("render", "--check").exit_code == 0
+    assert rendered(repository) == before
+
+
 def test_a_value_that_moves_to_a_base_stays_what_it_is(repository: Repository) -> None:
     before = runs(repository.tree())
     edit(repository, "prod/jobs/llm.yaml", "nodes: 2\n", "")
