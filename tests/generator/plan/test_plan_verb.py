@@ -707,8 +707,10 @@ def test_a_new_price_counts_for_what_a_merge_changes_and_not_before(cloned: Repo
     assert cost == [2 * 8 * 2 * 2.5, 2 * 8 * 2 * 5 + goes_on]
 
 
-def test_unknown_duration_is_never_nothing(cloned: Repository) -> None:
+@pytest.mark.parametrize("budget", ["gpuHours", "cost"])
+def test_unknown_duration_is_never_nothing(budget: str, cloned: Repository) -> None:
     cloned.job("prod/big", GPUS)
+    edit(cloned, "prod/environment.yaml", "{gpuHours: 100}", f"{{{budget}: 100}}")
     edit(cloned, "prod/jobs/big.yaml", 'resources: {cpu: "1", memory: 1Gi}\n', "")
     edit(cloned, "prod/jobs/big.yaml", "maxDuration: 2h\n", "")
     found = plan(cloned)
@@ -1421,3 +1423,18 @@ def test_a_new_run_in_a_queue_begins_when_that_admits_it(cloned: Repository) -> 
     _running(cloned, "", metadata="queue: other\n")
     job("nodes: 2", "nodes: 3")(cloned)
     assert " starts from scratch, when queue other admits it, and llm-" in changed(cloned)["why"]
+
+
+def test_a_state_after_the_last_render_is_planned_as_it_will_be_rendered(
+    cloned: Repository,
+) -> None:
+    path = cloned.root / "environments/prod/jobs/llm.yaml"
+    path.write_text(path.read_text().replace("nodes: 2", "nodes: 3"))
+    assert cloned.run("render").exit_code == 0
+    git_repository.commit(cloned.root, "Three")
+    path.write_text(path.read_text() + "state: suspended\n")
+    for behind in (True, False):
+        assert (BEHIND in cloned.run("plan", "--against", "main").stdout) is behind
+        (change,) = plan(cloned)["changes"]
+        assert (change["action"], change["after"]["state"]) == ("new run", "suspended")
+        assert cloned.run("render").exit_code == 0

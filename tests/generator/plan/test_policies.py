@@ -83,6 +83,11 @@ LOOSENED = {
         "images: {registries: [registry.example.com/]}\n",
         'images.registries: ["registry.example.com/ml/"] → ["registry.example.com/"]',
     ),
+    "one registry more": (
+        "images: {registries: [registry.example.com/]}\n",
+        "images: {registries: [registry.example.com/, other.example.com/]}\n",
+        'images.registries: ["registry.example.com/"] → ["registry.example.com/", "other.',
+    ),
     "every registry": (
         "images: {registries: [registry.example.com/]}\n",
         "",
