@@ -541,24 +541,19 @@ NODES = [
     ),
     (f"containers: [{asks('cpu: 9')}]", "pools: {a: {node: {cpu: '8'}}, b: {}}", 0),
 ]
+EIGHTS = (
+    "pools: {{a: {{resource: nvidia.com/gpu, gpusPerNode: 8, capacity: {}, node: {{cpu: '8'}}}}}}"
+)
 CROWDS = [
     (4, "cpu: 4", SMALL.format(", capacity: 2"), 0),
     (5, "cpu: 4", SMALL.format(", capacity: 2"), 1),
     (3, "cpu: 5", SMALL.format(", capacity: 2"), 1),
     (3, "cpu: 5", SMALL.format(""), 0),
     (3, "cpu: 9", SMALL.format(", capacity: 2"), 0),  # no node holds one: TW728
-    (
-        3,
-        "nvidia.com/gpu: 5",
-        "pools: {a: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 16, node: {cpu: '8'}}}",
-        1,
-    ),
-    (
-        5,
-        "nvidia.com/gpu: 4",
-        "pools: {a: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 16, node: {cpu: '8'}}}",
-        0,
-    ),  # TW722
+    (3, "nvidia.com/gpu: 5", EIGHTS.format(16), 1),
+    (2, "nvidia.com/gpu: 5", EIGHTS.format(16), 0),
+    (2, "nvidia.com/gpu: 5", EIGHTS.format(12), 1),  # on a part of a node 5 need not fit
+    (5, "nvidia.com/gpu: 4", EIGHTS.format(16), 0),  # TW722
 ]
 
 HCA = "env: [{name: NCCL_IB_HCA, value: mlx5}]"
