@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 from unittest import mock
@@ -16,15 +17,17 @@ import pytest
 from containers import Entrypoint, ending
 from test_elastic_lease import free_ports
 
+from trainwright_runtime.coordination import lease
 from trainwright_runtime.coordination.channel import connected
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.failures import exit_codes
 from trainwright_runtime.failures.failure import Node
 from trainwright_runtime.launch.launchers import recognise
-from trainwright_runtime.launch.layout import Machine, resolve
-from trainwright_runtime.launch.options import parse
+from trainwright_runtime.launch.layout import Layout, Machine, resolve
+from trainwright_runtime.launch.options import Options, parse
+from trainwright_runtime.launch.processes import stop
 from trainwright_runtime.recovery.candidates import Candidates
-from trainwright_runtime.recovery.live import _Child, _Team
+from trainwright_runtime.recovery.live import _Child, _coordinator, _Team
 from trainwright_runtime.report import load
 
 NODES = 3
@@ -106,13 +109,18 @@ class Nodes:
         )
 
     def _serves(self, node: int) -> bool:
-        try:
-            with mock.patch.dict(os.environ, TRAINWRIGHT_RUN="127.0.0.1"):
-                lines, greeting = connected(self.addresses[node], 0.1)
-        except OSError:
-            return False
-        lines.close()
-        return bool(greeting["serves"])
+        return bool(_serves(self.addresses[node]))
+
+
+def _serves(address: str) -> bool | None:
+    """Whether a candidate serves workers, or None while it is not there."""
+    try:
+        with mock.patch.dict(os.environ, TRAINWRIGHT_RUN="127.0.0.1"):
+            lines, greeting = connected(address, 0.1)
+    except OSError:
+        return None
+    lines.close()
+    return bool(greeting["serves"])
 
 
 Found = TypeVar("Found")
@@ -224,8 +232,12 @@ def _own(node: int, listed: list[str], **more: str) -> int | None:
         **more,
     }
     asked = parse(["--nproc-per-node=1", "--", "train.py"], environ)
+    return Candidates.of(_layout(asked, environ), asked, environ).own
+
+
+def _layout(asked: Options, environ: Mapping[str, str]) -> Layout:
     cpu = Machine(gpus=lambda: 0, has_gpu_driver=lambda: False, cores=lambda: 1)
-    return Candidates.of(resolve(recognise(environ), asked, cpu), asked, environ).own
+    return resolve(recognise(environ), asked, cpu)
 
 
 @pytest.mark.parametrize(
@@ -263,6 +275,54 @@ def test_one_process_of_a_node_runs_its_candidate() -> None:
     ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(4)]
     found = [_own(0, ["a:4000", "b:4000", "c:4000"], **torchrun, **rank) for rank in ranks]
     assert found == [0, None, None, None]
+
+
+def test_of_two_listed_candidates_none_serves_without_the_other() -> None:
+    """One of two is no majority: the other one may serve already, out of reach."""
+    addresses = [f"127.0.0.1:{port}" for port in free_ports()[:2]]
+    nodes = [_listed_candidate(node, addresses) for node in range(2)]
+    try:
+        nodes[0].start(_there(nodes[0]))
+        _until(lambda: _serves(addresses[0]) is not None or None)
+        end = time.monotonic() + 2.5 * lease.LENGTH  # it does not vote for the first LENGTH
+        while time.monotonic() < end:
+            assert not _serves(addresses[0])
+            time.sleep(0.05)
+        nodes[1].start(_there(nodes[1]))
+        _until(lambda: any(map(_serves, addresses)) or None)
+        assert [bool(_serves(address)) for address in addresses].count(True) == 1
+    finally:
+        for node in nodes:
+            if (started := _there(node).process) is not None:
+                stop([started], signal.SIGKILL, 0)
+
+
+def _listed_candidate(node: int, addresses: list[str]) -> _Team:
+    """One of two nodes, with the coordinator that the entrypoint would start there."""
+    environ = {
+        **os.environ,
+        "HOSTNAME": f"node-{node}",
+        "JOB_COMPLETION_INDEX": str(node),
+        "TRAINWRIGHT_NNODES": "2",
+        "TRAINWRIGHT_MASTER_ADDR": "127.0.0.1",
+        "TRAINWRIGHT_COORDINATORS": ",".join(addresses),
+        "TRAINWRIGHT_RUN": "127.0.0.1",
+    }
+    asked = parse(["--recovery=live", "--nproc-per-node=1", "--", "train.py"], environ)
+    layout = _layout(asked, environ)
+    found = Candidates.of(layout, asked, environ)
+    return _Team(
+        options=asked,
+        max_restarts=0,
+        node=Node(rank=node, name=f"node-{node}"),
+        environ=environ,
+        coordinator=_coordinator(found, layout, asked, environ),
+    )
+
+
+def _there(node: _Team) -> _Child:
+    assert node.coordinator is not None
+    return node.coordinator
 
 
 @pytest.mark.parametrize("needed", [False, True])

@@ -27,7 +27,7 @@ from hypothesis import settings
 from trainwright_runtime.coordination import coordinator, lease
 from trainwright_runtime.coordination.channel import COORDINATOR, Channel, connected
 from trainwright_runtime.coordination.door import Door
-from trainwright_runtime.coordination.election import Election
+from trainwright_runtime.coordination.election import Election, _Peer
 from trainwright_runtime.coordination.lease import Vote
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.coordination.rules import Answer, Phase
@@ -628,6 +628,28 @@ def test_a_candidate_that_another_process_is_too_is_not_the_coordinator(
         assert time.monotonic() < deadline
     election.resign()
     voter.close()
+
+
+def test_a_vote_that_arrives_after_its_election_was_given_up_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The voter has heard since that it is free, and may have voted for another one."""
+    sent = Queue[tuple[Any, dict[str, Any], float]]()
+    monkeypatch.setattr(_Peer, "send", lambda peer, *request: sent.put((peer, *request)))
+    candidate = Election([f"127.0.0.1:{port}" for port in free_ports()], 0)
+    threading.Thread(target=candidate.win, daemon=True).start()
+    voter, request, requested = sent.get(timeout=60)
+    while sent.get(timeout=60)[1]["do"] != "withdraw":
+        pass
+    granted = {"given": True, "number": request["number"], "finished": False, "duplicate": False}
+    voter._answered(requested, granted)
+    while (again := sent.get(timeout=60)[1])["do"] != "vote":
+        pass
+    while sent.get(timeout=60)[1]["do"] != "withdraw":  # of the next one too: with its own vote
+        assert not candidate.holds
+    assert again["number"] > request["number"]
+    assert not candidate.holds
+    candidate.resign()
 
 
 def _granted(voter: Channel) -> dict[str, Any]:
