@@ -168,6 +168,19 @@ def _reference(fault: Fault) -> Explanation | None:
     return None
 
 
+def _open_quote(fault: Fault) -> Explanation | None:
+    """Explain a quote inside of brackets that is closed by one of a later line."""
+    if "flow" not in fault.context or fault.since is None or fault.at[0] <= fault.since[0]:
+        return None
+    number, column = fault.since
+    line = fault.line(number)[column:].replace('\\"', "__")
+    if line.count('"') % 2 == 0 or "'" in line:
+        return None
+    at = (number, column + line.rindex('"'))
+    message = 'the quote " is not closed on its line'
+    return Explanation(message, at, 'Write " where the text ends.')
+
+
 def _bracket(fault: Fault) -> Explanation | None:
     """Explain a bracket that is never closed, at the place where it was opened."""
     if "flow" not in fault.context or fault.since is None:
@@ -298,11 +311,24 @@ def _colon_above(fault: Fault) -> Explanation | None:
 
 
 def _indicator(fault: Fault) -> Explanation | None:
-    character = fault.line(fault.at[0])[fault.at[1] : fault.at[1] + 1]
-    if "cannot start any token" not in fault.problem or not character.strip():
+    """Explain a character that YAML reserves, or with which an anchor, alias or tag begins."""
+    at = fault.at
+    if fault.since and re.search("scanning an? (?:alias|anchor|tag)", fault.context):
+        at = fault.since
+    elif "cannot start any token" not in fault.problem:
+        return None
+    character = fault.line(at[0])[at[1] : at[1] + 1]
+    if not character.strip():
         return None
     message = f"a value cannot begin with {character} unless it is quoted"
-    return Explanation(message, fault.at, "Put the value into quotes.")
+    return Explanation(message, at, "Put the value into quotes.")
+
+
+def _comma(fault: Fault) -> Explanation | None:
+    character = fault.line(fault.at[0])[fault.at[1] : fault.at[1] + 1]
+    if "expected node content" not in fault.problem or character != ",":
+        return None
+    return Explanation("there is no value between two commas", fault.at, "Remove one of them.")
 
 
 def _escape(fault: Fault) -> Explanation | None:
@@ -319,6 +345,7 @@ _READINGS: tuple[Callable[[Fault], Explanation | None], ...] = (
     _space,
     _dash,
     _reference,
+    _open_quote,
     _bracket,
     _quote,
     _surplus,
@@ -327,5 +354,6 @@ _READINGS: tuple[Callable[[Fault], Explanation | None], ...] = (
     _colon_above,
     _colon,
     _indicator,
+    _comma,
     _escape,
 )

@@ -569,8 +569,18 @@ def _of_other_kind(file: JobFile, document: Document) -> Finding | None:
 
 
 def _wrapped(document: Document, subject: str = "") -> Finding | None:
-    """Return one finding for fields that are under `spec`, as in a Kubernetes object, or None."""
-    data, spec = document.data, document.data.get("spec")
+    """Return one finding for fields that are under `spec`, as in a Kubernetes object, or under a
+    key that is alone in the file; None if there are none.
+    """
+    data, path = document.data, Pointer("/spec")
+    if len(data) == 1 and data.keys() <= _AROUND_SPECS:
+        path = Pointer.of(*data)
+    spec = lookup(data, path)
+    if path != "/spec" and isinstance(spec, list):
+        message = f"{path.dotted} are in one file"
+        return dx.SCHEMA.at(
+            document.key_place(path), message, subject=subject, path=path, remedy=_FILE_EACH
+        )
     ours = str(data.get("apiVersion", _OURS)).startswith(_OURS)
     ours = data.get("kind") == "JobSpec" or (ours and data.get("kind") != "Defaults")
     if not isinstance(spec, Mapping) or not ours:
@@ -578,14 +588,19 @@ def _wrapped(document: Document, subject: str = "") -> Finding | None:
     name = mapping(data.get("metadata")).get("name")
     named = [f"`name: {name}`"] if isinstance(name, str) and data.get("kind") == "JobSpec" else []
     fields = listed([*named, *(f"`{key}`" for key in spec)], _MOST_FIELDS)
-    remedy = f"Write them at the top, without metadata and spec: {fields}."
-    message, path = "the fields are under spec, as in a Kubernetes object", Pointer("/spec")
+    without, like = "metadata and spec", ", as in a Kubernetes object"
+    if path != "/spec":
+        without, like = path.dotted, ""
+    remedy = f"Write them at the top, without {without}: {fields}."
+    message = f"the fields are under {path.dotted}{like}"
     return dx.SCHEMA.at(
         document.key_place(path), message, subject=subject, path=path, remedy=remedy
     )
 
 
 _OURS = "trainwright.io/"
+_AROUND_SPECS = frozenset({"job", "jobs", "training"})  # keys above specs, of which there are none
+_FILE_EACH = "Write each to a file of its own, environments/<env>/jobs/<job>.yaml."
 _MOST_FIELDS = 8  # that one line names
 
 

@@ -321,6 +321,12 @@ def arguments(value: Data) -> Fields | None:
     return {"entrypoint": {"args": [str(word) for word in given]}} if given else None
 
 
+def overrides(value: Data) -> Fields | None:
+    """Return the flags for the overrides of Hydra: `model=llama`."""
+    as_flags = flags(value)
+    return {**as_flags, "flagStyle": "k=v"} if as_flags else None
+
+
 def _words(value: Data) -> list[Data]:
     return (
         list(words(value)) if isinstance(value, str) else value if isinstance(value, list) else []
@@ -648,6 +654,7 @@ FORMS: Mapping[str, Form] = {
     "minutes": _minutes,
     "names": _names,
     "number": _number,
+    "overrides": _whole(overrides),
     "perNode": _per_node,
     "processes": _processes,
     "resources": _whole(resources),

@@ -288,7 +288,7 @@ def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         remedy = f"Write 0o{value[1:]}, or {int(value, 8)}: without the o it is text."
     if not scalar or not {"string", "integer", "number", "boolean"} & set(types):
         remedy = translation.of_field(pointer, value, failure.beside) or remedy
-    if types == ["string"] and not scalar:
+    if (types == ["string"] and not scalar) or ("integer" in types and isinstance(value, list)):
         remedy = _alone(pointer, value) or remedy
     meant = missing_space(value) if types == ["object"] and isinstance(value, str) else ""
     if meant and not remedy.startswith("Write `"):
@@ -299,30 +299,39 @@ def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 
 def _alone(pointer: Pointer, value: Data) -> str:
-    """Return how to write text that is in a list of one or a mapping with a name, else ""."""
+    """Return how to write a text or number that is in a list of one, or a text that is in a mapping
+    with a name, else "".
+    """
     text = value
     if isinstance(value, list) and len(value) == 1:
         text = value[0]
     elif isinstance(value, dict) and value.keys() == {"name"}:
         text = value["name"]
-    if not isinstance(text, str):
+    if not isinstance(text, str | int):
         return ""
     if pointer.last.isdecimal():
         return f"Write `{text}`, its name alone."
     return translation.written({pointer.last: text})
 
 
+_TYPED = re.compile(r"([0-9]+) ?[xX*] ?[A-Za-z][\w-]*|[A-Za-z][\w-]*:([0-9]+)")  # 8xA100, A100:8
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 def _unquoted(pointer: Pointer, value: str, types: list[str]) -> str:
     """Return what to write for a string that means a number or boolean, or "" for any other."""
+    before, slashes, _ = value.partition("//")
+    if slashes:
+        number_alone = _unquoted(pointer, before.strip(), types)
+        return f"{number_alone} A comment begins with #." if number_alone else ""
     if re.fullmatch("-?(0|[1-9][0-9]*)", value):
         return translation.written({pointer.last: int(value)})
     boolean = _BOOLEANS.get(value.lower()) if "boolean" in types else None
     if boolean is not None:
         return translation.written({pointer.last: boolean})
     number = forms.number(value) if {"integer", "number"} & {*types} else None
+    if pointer.last == "gpu" and (typed := _TYPED.fullmatch(value)):
+        number = int(typed[1] or typed[2])
     fits = isinstance(number, int) or (number is not None and "number" in types)
     return translation.written({pointer.last: number}) if fits else ""
 
@@ -512,14 +521,21 @@ def _enum(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     value = failure.instance
     message = f"{_name(pointer)} is {show(value)}"
     remedy = f"It must be one of: {', '.join(allowed)}."
-    if isinstance(value, dict) and value.get("name") in allowed:
+    one = value[0] if isinstance(value, list) and len(value) == 1 else value
+    if isinstance(value, list | dict) and (one in allowed or _named(one) in allowed):
         remedy = _alone(pointer, value) or remedy
     elif pointer.last == "launcher" and (words := forms.words(str(value)))[1:]:
-        if words[0] in allowed:
+        if module := next((word for word in words if word in _OTHER_VALUES), ""):
+            remedy = translation.written({"launcher": _OTHER_VALUES[module]})
+        elif words[0] in allowed:
             remedy = f"Write `launcher: {words[0]}`, and its options under launcherOptions."
     elif near := _one_of(str(value), allowed):
         remedy = f'Did you mean "{near}"? {remedy}'
     yield Violation(pointer, message, remedy)
+
+
+def _named(value: Data) -> Data:
+    return value.get("name") if isinstance(value, dict) else None
 
 
 def _one_of(value: str, allowed: list[str]) -> str:
@@ -576,12 +592,17 @@ def _rewritten(pointer: Pointer, value: Data) -> str:
     return translation.written({name: text}) if text else ""
 
 
+_LONGEST = 40  # characters of a name for which all targets have room
+
+
 def _word(name: str, value: str) -> str:
     """Return the word that a field has for the one of another tool, or ""."""
     if name == "procsPerNode" and value in ("gpu", "gpus", "cpu"):  # as torchrun has them
         return "auto"
     if name == "mountPath":
         return f"/{value.removeprefix('./')}"
+    if name == "name" and len(value) < _LONGEST:
+        return re.sub(r"[^a-z0-9]+", "-", value.lower()).strip("-")
     if name == "pool":
         return value.lower().replace("_", "-")
     return "nvidia.com/gpu" if name == "resource" and value == "gpu" else ""
