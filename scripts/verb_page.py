@@ -52,6 +52,9 @@ def _section(title: str, command: click.Command, context: click.Context) -> Iter
         words = [context.command_path, *command.collect_usage_pieces(context)]
         yield from ("```text", " ".join(words), "```", "")
     yield from (_prose(command.help or ""), "")
+    if command.epilog:
+        lines = (line.strip() for line in command.epilog.splitlines()[2:])
+        yield from ("```text", *lines, "```", "")
     options = [
         param for param in command.params if isinstance(param, click.Option) and not param.hidden
     ]

@@ -108,6 +108,23 @@ def test_every_command_and_option_that_is_named_exists() -> None:
     assert wrong == []
 
 
+def test_every_command_and_option_of_an_example_in_the_help_exists() -> None:
+    helped = [command.epilog or "" for command in _commands(main)]
+    lines = [line.strip() for text in helped for line in text.splitlines()[2:]]
+    assert len(lines) > 40
+    assert [line for line in lines if _unknown(shlex.split(line)[1:])] == []
+
+
+def _commands(command: click.Command) -> Iterator[click.Command]:
+    yield command
+    context = click.Context(command)
+    for name in command.list_commands(context) if isinstance(command, click.Group) else ():
+        assert isinstance(command, click.Group)
+        below = command.get_command(context, name)
+        assert below is not None
+        yield from _commands(below)
+
+
 def _unknown(words: list[str]) -> str:
     """The first word that is neither a command nor an option of it."""
     command: click.Command = main

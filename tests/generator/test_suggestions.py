@@ -46,6 +46,7 @@ def test_the_nearest_is_named(command: tuple[str, ...], nearest: str) -> None:
 @pytest.mark.parametrize(
     ("command", "told"),
     [
+        (("render", "--env", "prod"), "`trainwright render prod`"),
         (("stop", "prod/llm"), "`suspend`"),
         (("start", "prod/llm"), "`resume`"),
         (("apply", "prod"), "`git push`"),
@@ -122,9 +123,7 @@ def test_help_has_a_whole_sentence_for_each_of_few_verbs(width: int) -> None:
             shown = command.get_help(click.Context(command, terminal_width=width))
             assert "..." not in shown.partition("Commands:")[2]
     words = " ".join(CliRunner().invoke(main, ["--help"], terminal_width=width).stdout.split())
-    assert (
-        "Take finished runs out of the rendered files and into the environment's ledger." in words
-    )
+    assert "Record finished runs in ledger.yaml, and take their manifests out of git." in words
 
 
 def test_a_dry_run_is_answered_by_what_writes_nothing() -> None:

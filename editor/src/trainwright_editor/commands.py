@@ -21,7 +21,7 @@ _NO_MCP = (
 
 @click.group(cls=Group)
 def editor() -> None:
-    """Serve editors and assistants."""
+    """Run the language server for editors, or the MCP server for assistants."""
 
 
 @editor.command()

@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from trainwright import __version__
-from trainwright.cli.common import FOLDER, Context, errors
+from trainwright.cli.common import FOLDER, Context, errors, examples
 from trainwright.cli.suggestions import Choice, Group
 from trainwright.datatypes.errors import INTERRUPTED
 
@@ -129,6 +129,7 @@ def _version(context: click.Context, _option: click.Parameter, given: bool) -> N
 @click.group(
     cls=Main,
     places=_VERBS,
+    epilog=examples("check prod/llm", "render", "plan --against main", "plan --help"),
     context_settings={
         "help_option_names": ["-h", "--help"],
         "auto_envvar_prefix": "TRAINWRIGHT",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, today
+from trainwright.cli.common import FINDINGS, OK, Context, examples, today
 from trainwright.cli.reach import Reach, reaching
 
 if TYPE_CHECKING:
@@ -19,9 +19,16 @@ if TYPE_CHECKING:
     from trainwright.kinds.reading import SourceObject
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "adopt --env prod live.yaml",
+        "adopt --env prod --live --dry-run",
+    )
+)
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(allow_dash=True))
-@click.option("--env", "environment", required=True, help="The environment to adopt into.")
+@click.option(
+    "--env", "environment", metavar="ENV", required=True, help="The environment to adopt into."
+)
 @click.option(
     "--live",
     is_flag=True,
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
 @reaching
 @click.option("--pool", metavar="NAME", help="The pool whose nodes the next run is to be on.")
 @click.option("--image", metavar="IMAGE", help="The image of the next run, where none is shown.")
-@click.option("--name", help="The job's name, when there is one object only.")
+@click.option("--name", metavar="NAME", help="The job's name, when there is one object only.")
 @click.option("--dry-run", is_flag=True, help="Print what the objects would be, and write nothing.")
 @click.pass_obj
 def adopt(  # noqa: PLR0913 - an option each
@@ -47,7 +54,7 @@ def adopt(  # noqa: PLR0913 - an option each
     name: str | None,
     dry_run: bool,
 ) -> None:
-    """Take workloads that run in a cluster over as jobs; none of them starts, changes or ends.
+    """Bring workloads that run in a cluster under git as jobs, without restarting them.
 
     Reads what `kubectl get -o yaml` prints: files, folders, "-" for standard input; or with --live
     the cluster itself. What runs, waits or is suspended becomes the first run of a job, byte for

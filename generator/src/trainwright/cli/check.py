@@ -14,6 +14,7 @@ from trainwright.cli.common import (
     OK,
     Context,
     at_least,
+    examples,
     fail_on,
     helm_binary,
     kubernetes_version,
@@ -30,7 +31,14 @@ if TYPE_CHECKING:
     from trainwright.files.tree import Tree
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "check",
+        "check prod/llm",
+        "check --fix",
+        "check -o github --fail-on warning",
+    )
+)
 @selections
 @report_format
 @fail_on

@@ -17,6 +17,7 @@ from trainwright.cli.common import (
     Context,
     answer_format,
     complete,
+    examples,
     planning,
     report,
     selections,
@@ -56,7 +57,13 @@ def _print_rbac(context: click.Context, _: click.Parameter, role: str | None) ->
         context.exit()
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "status prod",
+        "status prod/llm --for succeeded --timeout 12h",
+        "status --diff prod",
+    )
+)
 @selections
 @reaching
 @answer_format
@@ -215,7 +222,12 @@ def _compared(context: Context, build: Build, reach: Reach) -> Iterator[tuple[Jo
             yield job, live.compare(cluster, where, manifest, live.MANAGERS[place.gitops.engine])
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "logs prod/llm --follow",
+        "logs prod/llm --rank 3 --tail 100",
+    )
+)
 @click.argument("job", metavar="ENV/JOB", shell_complete=complete)
 @reaching
 @click.option(
@@ -226,6 +238,7 @@ def _compared(context: Context, build: Build, reach: Reach) -> Iterator[tuple[Jo
 )
 @click.option(
     "--rank",
+    metavar="N",
     type=click.IntRange(min=0),
     help="Only the pod that holds this rank, or has this number in its role. See docs/cluster.md.",
 )
@@ -242,7 +255,10 @@ def _compared(context: Context, build: Build, reach: Reach) -> Iterator[tuple[Jo
     "--since", callback=_seconds, metavar="DURATION", help="Only what is newer, such as 10m."
 )
 @click.option(
-    "--tail", type=click.IntRange(min=0), help="Show only this many of the last lines of each pod."
+    "--tail",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Show only this many of the last lines of each pod.",
 )
 @click.option("--run", "object_", metavar="NAME", help="An older run, by its name in the cluster.")
 @click.pass_obj

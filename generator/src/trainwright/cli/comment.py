@@ -16,6 +16,7 @@ _ADDRESS = re.compile(r"https?://[^\s()<>\"']+")  # what Markdown takes between 
 @click.argument("file", type=click.File(encoding="utf-8"))
 @click.option(
     "--pull-request",
+    metavar="NUMBER",
     type=click.IntRange(min=1),
     required=True,
     help="The number of the pull request.",

@@ -120,7 +120,12 @@ no_cache = click.option(
 )
 
 
-def output_format(formats: Sequence[str], of: str, default: str = "text") -> Callable[[FC], FC]:
+def examples(*lines: str) -> str:
+    """Return what ends the help of a command: lines to copy, without the name of the program."""
+    return "\n".join(("\b", "Examples:", *(f"  trainwright {line}" for line in lines)))
+
+
+def output_format(formats: Sequence[str], default: str = "text") -> Callable[[FC], FC]:
     """The option -o: the format of what a command prints."""
     return click.option(
         "-o",
@@ -128,12 +133,12 @@ def output_format(formats: Sequence[str], of: str, default: str = "text") -> Cal
         type=Format(formats),
         default=default,
         show_default=True,
-        help=f"The format of the {of}.",
+        help="The format of the output.",
     )
 
 
-report_format = output_format(FORMATS, "report")
-answer_format = output_format(("text", "json"), "answer")
+report_format = output_format(FORMATS)
+answer_format = output_format(("text", "json"))
 helm_binary = click.option(
     "--helm", metavar="BINARY", help="Render with this helm binary instead of the embedded Helm."
 )

@@ -15,7 +15,10 @@ _MISSING = (
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def _absent(arguments: tuple[str, ...]) -> None:
-    """Serve editors and assistants, once trainwright-editor is installed."""
+    """Run the language server for editors, or the MCP server for assistants.
+
+    Both are in the package trainwright-editor.
+    """
     raise TrainwrightError(_MISSING)
 
 

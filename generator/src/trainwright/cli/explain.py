@@ -13,6 +13,7 @@ from trainwright.cli.common import (
     answer_format,
     complete,
     completed_root,
+    examples,
     no_cache,
     selections,
 )
@@ -42,7 +43,13 @@ def _complete_path(
     return [CompletionItem(path) for path in paths if path.startswith(incomplete)]
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "explain prod/llm resources.gpu",
+        "explain TW718",
+        "explain job checkpoint",
+    )
+)
 @click.argument("job", metavar="ENV/JOB|RULE|job|environment|defaults", shell_complete=complete)
 @click.argument("path", default="", shell_complete=_complete_path)
 @answer_format
@@ -115,7 +122,14 @@ _OF_ENVIRONMENTS = ("jobs", "objects")
 LISTS = ("jobs", "environments", "objects", "targets", "fabrics", "rules", "formats", "wirings")
 
 
-@click.command(name="list")
+@click.command(
+    name="list",
+    epilog=examples(
+        "list jobs prod",
+        "list rules",
+        "list jobs -o json",
+    ),
+)
 @click.argument("what", type=Choice(LISTS), default="jobs")
 @selections
 @answer_format

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from trainwright.cli.common import FINDINGS, OK, Context, output_format
+from trainwright.cli.common import FINDINGS, OK, Context, examples, output_format
 
 if TYPE_CHECKING:
     from trainwright.importing import ImportInput
@@ -35,19 +35,26 @@ def _refuse_others(context: click.Context) -> None:
             raise click.UsageError(f"--to moves specs, and takes no {parameter.opts[0]}")
 
 
-@click.command("import")
+@click.command(
+    "import",
+    epilog=examples(
+        "import --env prod deploy/llm.yaml",
+        "import --env prod --image org/train:1.0 --command 'torchrun --nnodes=2 train.py'",
+        "import --to trainjob prod",
+    ),
+)
 @click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(allow_dash=True))
-@click.option("--env", "environment", help="The environment to import into.")
+@click.option("--env", "environment", metavar="ENV", help="The environment to import into.")
 @click.option(
     "--command",
     "commands",
     multiple=True,
-    metavar="TEXT",
+    metavar="LINE",
     help="A command line, instead of a file.",
 )
 @click.option(
     "--entrypoint",
-    metavar="TEXT",
+    metavar="COMMAND",
     help="The command that the image starts, for a manifest that has none.",
 )
 @click.option(
@@ -64,7 +71,7 @@ def _refuse_others(context: click.Context) -> None:
     help="The value of a placeholder in a manifest: ${NAME}, $NAME, <NAME> or V_NAME.",
 )
 @click.option("--pool", metavar="NAME", help="The pool whose nodes it is to run on.")
-@click.option("--name", help="The job's name, when there is one job only.")
+@click.option("--name", metavar="NAME", help="The job's name, when there is one job only.")
 @click.option("--force", is_flag=True, help="Replace job files that are there.")
 @click.option(
     "--new-runs",
@@ -78,7 +85,7 @@ def _refuse_others(context: click.Context) -> None:
     "TrainJob to jobset; ENV or ENV/JOB in place of FILE.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the specs instead of writing them.")
-@output_format(("text", "json"), "output")
+@output_format(("text", "json"))
 @click.pass_obj
 def import_(  # noqa: PLR0913 - an option each
     context: Context,

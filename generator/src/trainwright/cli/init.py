@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import OUTPUT_FOLDER, planning
+from trainwright.cli.common import OUTPUT_FOLDER, examples, planning
 from trainwright.cli.suggestions import Choice, Command, meant
 from trainwright.datatypes.layout import WIRING
 
@@ -45,7 +45,12 @@ def _targets() -> tuple[str, ...]:
     return tuple(name for name, target in TARGETS.items() if not target.launchers)
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    epilog=examples(
+        "init training --engine argocd --target trainjob --env prod",
+    ),
+)
 @click.argument("folder", type=OUTPUT_FOLDER, default=Path())
 @click.option("--engine", type=Choice(ENGINES), required=True, help="Who applies what is rendered.")
 @click.option(
@@ -57,6 +62,7 @@ def _targets() -> tuple[str, ...]:
 @click.option(
     "--env",
     "environments",
+    metavar="ENV",
     multiple=True,
     default=("dev",),
     show_default=True,
@@ -69,6 +75,7 @@ def _targets() -> tuple[str, ...]:
 )
 @click.option(
     "--kubernetes-version",
+    metavar="VERSION",
     default="1.34",
     show_default=True,
     help="The version of Kubernetes that the clusters run.",

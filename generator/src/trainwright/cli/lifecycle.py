@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from trainwright.cli.common import Context, complete
+from trainwright.cli.common import Context, complete, examples
 from trainwright.cli.edits import Writing, carry_out, each, selected, writes
 from trainwright.cli.suggestions import Choice, Command
 
@@ -29,7 +29,11 @@ def _day(_context: click.Context, _option: click.Parameter, written: str) -> str
         ) from error
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "suspend prod/llm --commit",
+    )
+)
 @jobs
 @writes
 @click.pass_obj
@@ -43,18 +47,29 @@ def suspend(context: Context, /, selections: tuple[str, ...], **options: Any) ->
     carry_out(context, "suspend", selections, each(states.suspend), Writing(**options))
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "resume prod/llm --commit",
+    )
+)
 @jobs
 @writes
 @click.pass_obj
 def resume(context: Context, /, selections: tuple[str, ...], **options: Any) -> None:
-    """Let suspended jobs run. A file that was only suspended is then what it was before."""
+    """Start the pods of suspended jobs again.
+
+    A file that was only suspended is then what it was before.
+    """
     from trainwright.lifecycle import states
 
     carry_out(context, "resume", selections, each(states.resume), Writing(**options))
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "cancel prod/llm --commit",
+    )
+)
 @jobs
 @click.option(
     "--orphan",
@@ -64,7 +79,7 @@ def resume(context: Context, /, selections: tuple[str, ...], **options: Any) -> 
 @writes
 @click.pass_obj
 def cancel(context: Context, /, selections: tuple[str, ...], orphan: bool, **options: Any) -> None:
-    """Take runs out of git; their specs stay.
+    """End runs by taking their manifests out of git; the job specs stay.
 
     With `prune: immediate` the next sync deletes their objects. Runs that have ended are for
     `retire`. To be done with a job as well, delete its spec, and render. What would go on, since
@@ -76,12 +91,17 @@ def cancel(context: Context, /, selections: tuple[str, ...], orphan: bool, **opt
     carry_out(context, "cancel", selections, acts, Writing(**options))
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "rerun prod/llm --dry-run",
+        "rerun prod/llm --commit",
+    )
+)
 @jobs
 @writes
 @click.pass_obj
 def rerun(context: Context, /, selections: tuple[str, ...], **options: Any) -> None:
-    """Begin a new run of jobs, with all that has changed since.
+    """Start a new run of jobs, with all that has changed since the last one.
 
     The run before it leaves git. With `prune: confirm`, the default, it goes on until it is
     deleted by the command that is shown; with `prune: immediate` the next sync deletes it.
@@ -91,7 +111,13 @@ def rerun(context: Context, /, selections: tuple[str, ...], **options: Any) -> N
     carry_out(context, "rerun", selections, each(act), Writing(**options))
 
 
-@click.command("set")
+@click.command(
+    "set",
+    epilog=examples(
+        "set prod/llm --max-duration +6h --commit",
+        "set prod/llm --priority high",
+    ),
+)
 @jobs
 @click.option(
     "--max-duration", metavar="DURATION", help="More time: 12h in all, or +6h more than now."
@@ -114,7 +140,7 @@ def set_(
     queue: str | None,
     **options: Any,
 ) -> None:
-    """Change the duration, the priority or the queue of runs, one at a time. They keep running.
+    """Change the deadline, priority or queue of runs in place: they keep running.
 
     Where the API server would refuse it, or only the next run would have it, nothing is written.
     """
@@ -130,7 +156,13 @@ def set_(
     carry_out(context, "set", selections, acts, Writing(**options))
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    epilog=examples(
+        "promote dev/llm --to prod --commit",
+        "promote dev/llm --to prod --only image",
+    ),
+)
 @click.argument("names", nargs=-1, required=True, metavar="[ENV/]JOB...", shell_complete=complete)
 @click.option(
     "--from", "source", metavar="ENV", help="The environment of jobs that are given without one."
@@ -158,7 +190,7 @@ def promote(
     queue: str | None,
     **options: Any,
 ) -> None:
-    """Bring a job's image, code, flags and files to another environment, and nothing else.
+    """Copy a job's image, code, flags and files to another environment, and nothing else.
 
     What the environment owns (nodes, pool, resources, queue, volumes, ...) stays; every other
     difference is listed.
@@ -227,7 +259,7 @@ def pin(
     plain_http: bool,
     **options: Any,
 ) -> None:
-    """Write the digests of the tags of images into job specs, as registries have them.
+    """Pin images: write the digests that registries have for their tags into job specs.
 
     This uses the registry over the network, unless a digest is given or the lock is read.
     """
@@ -315,7 +347,7 @@ def retire(
     finished: str,
     **options: Any,
 ) -> None:
-    """Take finished runs out of the rendered files and into the environment's ledger.
+    """Record finished runs in ledger.yaml, and take their manifests out of git.
 
     Nothing trains again: not after a prune, not from a fresh clone. With `prune: confirm`, the
     default, their objects stay in the cluster until they are deleted. `rerun`, or any change of

@@ -14,6 +14,7 @@ from trainwright.cli.common import (
     OK,
     Context,
     crds,
+    examples,
     helm_binary,
     link_option,
     output_format,
@@ -24,7 +25,13 @@ from trainwright.cli.common import (
 FORMATS = ("text", "json", "markdown", "html")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "plan --against main",
+        "plan prod --files",
+        "plan --against main -o html > plan.html",
+    )
+)
 @selections
 @click.option(
     "--against",
@@ -37,7 +44,7 @@ FORMATS = ("text", "json", "markdown", "html")
     "--head", metavar="REF", help="The commit to merge. By default what is in the working tree."
 )
 @crds
-@output_format(FORMATS, "plan")
+@output_format(FORMATS)
 @link_option
 @click.option(
     "--page",

@@ -12,6 +12,7 @@ import click
 from trainwright.cli.common import (
     FINDINGS,
     Context,
+    examples,
     helm_binary,
     planning,
     report,
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
     from trainwright.gitops.publish.model import Published
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "gitops publish prod --branch rendered --push",
+    )
+)
 @selections
 @click.option(
     "--branch",
@@ -37,7 +42,9 @@ if TYPE_CHECKING:
     help="The folder there, . for the top; {env} as above. By default that of the rendered files.",
 )
 @click.option("--push", is_flag=True, help="Push, and render again when another push was faster.")
-@click.option("--remote", default="origin", show_default=True, help="The remote to push to.")
+@click.option(
+    "--remote", metavar="NAME", default="origin", show_default=True, help="The remote to push to."
+)
 @click.option("--repository", metavar="URL", help="Push to another repository, by URL or path.")
 @click.option("--discard-edits", is_flag=True, help="Replace what was edited by hand.")
 @click.option(
@@ -48,6 +55,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Show what would be committed, and commit nothing.")
 @click.option(
     "--attempts",
+    metavar="N",
     type=click.IntRange(min=1),
     default=10,
     show_default=True,
@@ -70,7 +78,7 @@ def publish(  # noqa: PLR0913 - an option each
     attempts: int,
     helm: str | None,
 ) -> None:
-    """Commit what whole environments render to, from the specs that are committed.
+    """Render the specs that are committed, and commit the manifests of whole environments.
 
     The working tree is left alone unless the current branch is published to. A branch only ever
     moves forward; what was edited by hand there is not replaced.

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 def reaching(command: Callable[..., None]) -> Callable[..., None]:
     """The options that say which cluster."""
     for option in (
-        click.option("--namespace", "-n", help="The namespace, instead of the environment's."),
+        click.option(
+            "--namespace", "-n", metavar="NAME", help="The namespace, instead of the environment's."
+        ),
         click.option("--context", "kube_context", metavar="NAME", help="The kubeconfig's context."),
         click.option(
             "--kubeconfig",

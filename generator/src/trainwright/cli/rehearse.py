@@ -14,6 +14,7 @@ from trainwright.cli.common import (
     OUTPUT_FOLDER,
     Context,
     complete,
+    examples,
     planning,
     report,
 )
@@ -26,7 +27,12 @@ def _nodes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     return {role: number(count, param, ctx) for role, _, count in parts}
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "rehearse prod/llm --nodes 2 --procs 1",
+        "rehearse prod/llm -- --steps 3",
+    )
+)
 @click.argument("job", metavar="ENV/JOB", shell_complete=complete)
 @click.argument("extra", nargs=-1, metavar="[-- ARGUMENT...]")
 @click.option(
@@ -38,6 +44,7 @@ def _nodes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 )
 @click.option(
     "--procs",
+    metavar="N",
     type=click.IntRange(1, 64),
     help="Processes per node. By default the spec's, and 1 where it counts GPUs.",
 )
@@ -78,7 +85,7 @@ def rehearse(  # noqa: PLR0913 - an option each
     variables: tuple[str, ...],
     dry_run: bool,
 ) -> None:
-    """Rehearse a rendered job on this machine, on CPU, with local processes as its nodes.
+    """Run a rendered job on this machine, on CPU, with local processes as its nodes.
 
     Runs the argv of the manifest in the environment that its operator would inject, and prints
     first in what that differs from the cluster. Arguments after -- are added to the command.

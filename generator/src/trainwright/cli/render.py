@@ -13,6 +13,7 @@ from trainwright.cli.common import (
     FINDINGS,
     OK,
     Context,
+    examples,
     helm_binary,
     no_cache,
     planning,
@@ -28,7 +29,13 @@ if TYPE_CHECKING:
     from trainwright.runs.workspace import Workspace
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "render",
+        "render prod/llm",
+        "render --check",
+    )
+)
 @selections
 @click.option(
     "--check",

@@ -14,6 +14,7 @@ import click
 from trainwright.cli.common import (
     TODAY,
     Context,
+    examples,
     helm_binary,
     link_option,
     no_cache,
@@ -29,7 +30,12 @@ if TYPE_CHECKING:
     from trainwright.overview.goodput import RunGoodput
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "report > report.html",
+        "report prod --live > report.html",
+    )
+)
 @selections
 @click.option("--live", is_flag=True, help="Ask the clusters once for the state of every run.")
 @click.option(
@@ -42,7 +48,7 @@ if TYPE_CHECKING:
     " folder of such .json files.",
 )
 @link_option
-@output_format(("html",), "page", default="html")
+@output_format(("html",), default="html")
 @no_cache
 @helm_binary
 @click.pass_obj
@@ -57,7 +63,7 @@ def report(
     no_cache: bool,
     helm: str | None,
 ) -> None:
-    """Write a page with every environment and run: active, outdated, finished, by git's history.
+    """Write an HTML page of all environments and runs: active, outdated and finished.
 
     Capacity and budget of each environment, a timeline, findings, and a search whose filters are in
     the address. One HTML file that loads nothing: `trainwright report > report.html`. Programs read

@@ -15,7 +15,7 @@ from trainwright.cli.suggestions import meant
 @click.option(
     "--out",
     type=OUTPUT_FOLDER,
-    metavar="DIR",
+    metavar="DIRECTORY",
     help="Write the schemas into this folder instead, each with those that it refers to.",
 )
 def schema(name: str, out: Path | None) -> None:

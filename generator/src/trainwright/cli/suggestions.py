@@ -72,6 +72,8 @@ _SAME = {
     "--dry-run": ("--check", "writes nothing, and names what would be written"),
     "--base": ("--against", "names what to compare with"),
 }
+# Options by which other tools select what a command is about.
+_SELECTING = frozenset({"--env", "-e", "--environment", "--job", "-f", "--file"})
 # Verbs of other tools, and the commands that do what these do.
 VERBS = {
     "stop": "`suspend` keeps what it saved and can be resumed, `cancel` ends it",
@@ -97,6 +99,10 @@ def _instead(error: click.NoSuchOption) -> click.UsageError:
     if error.ctx and _takes_more(error.ctx.command) and not _is_near(error):
         message = f"No such option '{error.option_name}': options of the program follow --"
         return click.UsageError(f"{message}, as in `-- {error.option_name} …`.", error.ctx)
+    if error.option_name in _SELECTING and error.ctx and _selects(error.ctx.command):
+        message = f"No such option '{error.option_name}': environments and jobs are arguments"
+        example = f"as in `{error.ctx.command_path} prod` or `{error.ctx.command_path} prod/llm`"
+        return click.UsageError(f"{message}, {example}.", error.ctx)
     option, effect = _SAME.get(error.option_name, ("", ""))
     command = error.ctx.command if error.ctx else None
     if not command or not any(option in parameter.opts for parameter in command.params):
@@ -104,6 +110,10 @@ def _instead(error: click.NoSuchOption) -> click.UsageError:
     assert error.ctx
     message = f"No such option '{error.option_name}': `{error.ctx.command_path} {option}` {effect}."
     return click.UsageError(message, error.ctx)
+
+
+def _selects(command: click.Command) -> bool:
+    return any((p.metavar or "").startswith(("[ENV", "ENV")) for p in command.params)
 
 
 def _takes_more(command: click.Command) -> bool:

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, output_format, selections, today
+from trainwright.cli.common import FINDINGS, OK, Context, examples, output_format, selections, today
 
 FORMATS = ("text", "json", "markdown")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "admin upgrade --to .venv-new",
+    )
+)
 @selections
 @click.option(
     "--to",
@@ -37,7 +41,7 @@ FORMATS = ("text", "json", "markdown")
     help="Instead of --to: the chart to take, a folder or an archive, for environments in chart "
     "mode.",
 )
-@output_format(FORMATS, "report")
+@output_format(FORMATS)
 @click.pass_obj
 def upgrade(
     context: Context,

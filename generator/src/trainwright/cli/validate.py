@@ -14,6 +14,7 @@ from trainwright.cli.common import (
     Context,
     at_least,
     crds,
+    examples,
     fail_on,
     kubernetes_version,
     report_format,
@@ -21,7 +22,12 @@ from trainwright.cli.common import (
 )
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "validate deploy/",
+        "validate deploy/ --against origin/main",
+    )
+)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @report_format
 @fail_on

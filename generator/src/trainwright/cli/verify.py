@@ -15,6 +15,7 @@ from trainwright.cli.common import (
     Context,
     answer_format,
     complete,
+    examples,
     helm_binary,
     planning,
 )
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
     from trainwright.gitops.verification import Verification
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "gitops verify HEAD",
+        "gitops verify HEAD prod --against v1.4",
+    )
+)
 @click.argument("commit")
 @click.argument("environments", nargs=-1, metavar="[ENV]...", shell_complete=complete)
 @click.option(
@@ -50,7 +56,9 @@ def verify(
     output: str,
     helm: str | None,
 ) -> None:
-    """Render what COMMIT holds again, and compare it file by file; nothing is checked out.
+    """Verify that the rendered files of COMMIT are what its specs render to.
+
+    Nothing is checked out.
 
     Each run is rendered from the sources of the commit that recorded it, back to the first one; of
     a commit that was published, from the sources that the branch states.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, OUTPUT_FOLDER, Context, complete
+from trainwright.cli.common import FINDINGS, OK, OUTPUT_FOLDER, Context, complete, examples
 from trainwright.datatypes.layout import WIRING
 from trainwright.datatypes.listing import plural
 
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from trainwright.gitops.wiring.survey import LoadedSites
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "gitops wire --out wiring",
+        "gitops wire prod",
+    )
+)
 @click.argument("environments", nargs=-1, metavar="[ENV]...", shell_complete=complete)
 @click.option(
     "--out",
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
 def wire(
     context: Context, environments: tuple[str, ...], out: Path | None, check_only: bool
 ) -> None:
-    """Write the objects by which Argo CD or Flux applies environments.
+    """Write the Argo CD Applications or Flux Kustomizations that apply environments.
 
     Prints the objects, or writes them below --out together with what makes Argo CD understand
     training runs. By default of all environments that an engine applies.

@@ -11,6 +11,7 @@ from trainwright.datatypes.errors import SelectionError, SourceError
 from trainwright.datatypes.finding import ValueChange
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
+from trainwright.datatypes.listing import plural
 from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
 from trainwright.files.tree import Folder
@@ -103,7 +104,9 @@ def desired_run(root: Path, name: str) -> tuple[DesiredState, DesiredRun]:
     if not candidates:
         raise SelectionError(f'"{name}" is not a job that a cluster runs')
     if len(candidates) > 1 or "/" not in name:
-        raise SelectionError(f'"{name}" is {len(candidates)} jobs: name one as ENV/JOB')
+        several = plural(len(candidates), "job")
+        message = f'"{name}" selects {several}: name one as ENV/JOB, such as {candidates[0][1].job}'
+        raise SelectionError(message)
     return candidates[0]
 
 
