@@ -49,6 +49,8 @@ _FAMILIES = {
 _HEAD = """\
 What `trainwright check`, `render`, `plan` and `validate` report, by its id. `trainwright explain TW718` prints a page of these in the terminal.
 
+![A finding in the terminal: the line, the value that it contradicts, the effect and the remedy](images/finding.svg)
+
 TW0xx are about the files that you write and those that are rendered; all others look at Kubernetes objects, whether rendered from a job spec or written by hand. Rules with an outcome, such as `ignored`, are about a change of an object that is in the cluster already; `plan` and `validate --against` report them.
 
 ## Severities and waivers
