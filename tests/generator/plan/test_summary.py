@@ -180,6 +180,8 @@ def test_a_run_that_goes_on_is_not_counted_as_replaced() -> None:
     assert headline.verdict(found).startswith(
         "Starts 1 run beside the old one, replaces 1 running job, suspends 1 · "
     )
+    new = replace(change("d", Action.STARTED), before=None)
+    assert headline.verdict(review([new])).startswith("Starts 1 job · ")
 
 
 def test_a_waiver_of_a_job_counts() -> None:

@@ -83,14 +83,14 @@ def _uses(plan: Plan) -> Data:
     """The table of pools, queues and budgets for the template, exceeded ones first."""
     used = table.table(plan)
     rows = sorted(zip(used.rows, used.short, strict=True), key=lambda row: not row[1])
-    _, limit, *heads = used.heads
+    heads = used.heads[1:]  # a row begins with its environment and limit in one cell
     return {
-        "heads": [limit, *heads],
+        "heads": heads,
         "rows": [
             {
                 "environment": str(environment),
                 "limit": str(name),
-                "cells": [*map(_cell, heads, cells)],
+                "cells": [*map(_cell, heads[1:], cells)],
             }
             for (environment, name, *cells), _ in rows
         ],
