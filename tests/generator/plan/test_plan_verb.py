@@ -1141,6 +1141,37 @@ def test_a_change_of_the_image_is_said_as_such(cloned: Repository) -> None:
     assert f"| {repository}:1.0 → {repository}:1.1 |\n" in comment
 
 
+ONE, TWO = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("tag", "digest", "says"),
+    [
+        ("1.1", ONE, " (the same content: the digest decides, not the tag)"),
+        ("1.0", TWO, " (other content under the same tag)"),
+        ("1.1", TWO, ""),
+    ],
+)
+def test_the_digest_of_an_image_decides_and_not_its_tag(
+    tag: str, digest: str, says: str, cloned: Repository
+) -> None:
+    def image(tag: str, digest: str) -> str:
+        return f'tag: "{tag}", digest: "{digest}"'
+
+    edit(cloned, "prod/jobs/llm.yaml", 'tag: "1.0"', image("1.0", ONE))
+    assert cloned.run("render").exit_code == 0
+    git_repository.commit(cloned.root)
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    edit(cloned, "prod/jobs/llm.yaml", image("1.0", ONE), image(tag, digest))
+    name = "registry.example.com/ml/train"
+    head = "apiVersion: trainwright.io/v1alpha1\nkind: ImageLock\n"
+    cloned.write("images.lock.yaml", f'{head}images: {{"{name}:1.1": "{TWO}"}}\n')
+    text = cloned.run("plan", "--against", "main").output
+    assert f"  image {name}:1.0@{ONE[:19]} → {name}:{tag}@{digest[:19]}{says}\n" in text
+    locked = f"its digest is not that of 1.1 in environments/images.lock.yaml, {TWO[:19]}"
+    assert (locked in text) is ((tag, digest) == ("1.1", ONE))
+
+
 def test_the_text_names_the_errors_of_a_broken_job(cloned: Repository) -> None:
     edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodez: 2")
     text = cloned.run("plan", "--against", "main").output

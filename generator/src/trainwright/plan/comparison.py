@@ -13,7 +13,7 @@ from trainwright.datatypes.data import mapping
 from trainwright.datatypes.environment import Environment, Waiver
 from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.job import Job
+from trainwright.datatypes.job import Image, Job
 from trainwright.datatypes.layout import (
     RENDERED,
     WIRING,
@@ -68,9 +68,10 @@ from trainwright.runs.fields import is_trained
 from trainwright.runs.record import ENDED
 from trainwright.runs.wiring_files import WiringFiles
 from trainwright.runs.workspace import Asking, ResolvedJob, Workspace
-from trainwright.specs import capacity, demand, files
+from trainwright.specs import capacity, demand, files, image_lock
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand, Range
+from trainwright.specs.image_lock import ImageError
 from trainwright.specs.layers import of_gitops
 from trainwright.specs.ledger import path as ledger_path
 from trainwright.specs.merge import Layered
@@ -466,6 +467,23 @@ class Comparison(Owner):
         if otherwise:
             fields = ", ".join(dict.fromkeys(cause.path.dotted for cause in otherwise))
             yield f"not with what its sources have now of {fields}"
+        if after and change.action in _BEGINS and after.image != (change.before or after).image:
+            yield from self._locked_otherwise(file)
+
+    def _locked_otherwise(self, file: JobFile) -> Iterator[str]:
+        """Yield that the lock of images has another digest for the tag of a job than that names."""
+        job, digests = self.after.job(file).job, self._locked()
+        image = job.image if job else Image(repository="")
+        digest = digests.get(f"{image.repository}:{image.tag}", "")
+        if digest and image.digest and digest != image.digest:
+            yield f"its digest is not that of {image.tag} in {image_lock.LOCK}, {digest[:19]}"
+
+    @tracked(same=eq)
+    def _locked(self) -> Mapping[str, str]:
+        try:
+            return image_lock.locked(self.after.tree)
+        except ImageError:  # which `pin` names
+            return {}
 
     def _broken(
         self, file: JobFile, before: PlannedRun | None, after: PlannedRun | None

@@ -185,11 +185,31 @@ def same(others: str, commands: Sequence[str]) -> str:
 
 
 def image(change: JobChange) -> str:
-    """Return a job's old and new image, by its rendered files, or "" if it stays the same."""
-    before, after = (", ".join(map(_short, images(run))) for run in (change.before, change.after))
+    """Return a job's old and new image, by its rendered files, or "" if it stays the same; with
+    digests, whether they start the same content, whatever their tags are.
+    """
+    old, new = images(change.before), images(change.after)
+    before, after = (", ".join(map(_short, names)) for names in (old, new))
     if before == after or not after:
         return ""
-    return f"{before} → {after}" if before else after
+    return f"{before} → {after}{_content(old, new)}" if old else after
+
+
+def _content(old: Sequence[str], new: Sequence[str]) -> str:
+    """Return what digests tell of the content of images, as a suffix; "" where one has none."""
+    (names, digests), (names_now, digests_now) = (
+        zip(*(_apart(name) for name in side), strict=True) for side in (old, new)
+    )
+    if not all((*digests, *digests_now)):
+        return ""
+    if digests == digests_now:
+        return " (the same content: the digest decides, not the tag)"
+    return " (other content under the same tag)" if names == names_now else ""
+
+
+def _apart(image: str) -> tuple[str, str]:
+    name, _, digest = image.partition("@")
+    return name, digest
 
 
 def images(run: PlannedRun | None) -> tuple[str, ...]:
@@ -201,8 +221,8 @@ def images(run: PlannedRun | None) -> tuple[str, ...]:
 
 
 def _short(image: str) -> str:
-    repository, _, digest = image.partition("@")
-    return f"{repository}@{digest[:19]}" if digest else repository
+    name, digest = _apart(image)
+    return f"{name}@{digest[:19]}" if digest else name
 
 
 def new_images(change: JobChange) -> tuple[str, ...]:
