@@ -47,6 +47,7 @@ from trainwright.plan.model import (
     SharedFileImpact,
     WiringChange,
 )
+from trainwright.plan.object_effects import Surroundings
 from trainwright.plan.places import jobs_at, place_of
 from trainwright.plan.policies import Setting
 from trainwright.plan.revision import Revision
@@ -874,7 +875,7 @@ class Comparison(Owner):
             after=after,
             asked=demand.total(change.asked for change in changes),
             fits=fits,
-            objects=self._objects(name),
+            objects=self._told_objects(name, demands),
             uses=tuple(uses.uses(changes, demands, fits, demands_before)),
             left=left,
             unread=unread,
@@ -945,6 +946,17 @@ class Comparison(Owner):
         if name not in self._selected().whole:
             return ()
         return tuple(object_changes.changes(self.before, self.after, name))
+
+    def _told_objects(
+        self, name: str, active: Sequence[tuple[Job, Demand]]
+    ) -> tuple[ObjectChange, ...]:
+        """Return the changed additional objects, with what follows for the active jobs."""
+        changes, environment = self._objects(name), self._applying(name)
+        if not changes or environment is None or self._unread(name):
+            return changes
+        own = self.after.own_objects(name).objects if name in self.after.survey.jobs else ()
+        around = Surroundings(environment, [it.manifest for it in own], active)
+        return tuple(object_changes.changes(self.before, self.after, name, around))
 
     def _asking(self, name: str, changes: tuple[JobChange, ...]) -> Iterator[Asking]:
         """Yield what each job requests after the merge. A job of which nothing is applied is left

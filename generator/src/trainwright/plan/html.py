@@ -109,7 +109,7 @@ def _cell(head: str, cell: table.Cell) -> Data:
 
 def _object(change: ObjectChange) -> Data:
     return {
-        "label": words.changed_object(change),
+        "label": "; ".join((words.changed_object(change), *change.effects)),
         "environment": change.environment,
         "place": str(change.place),
         "lines": words.object_diff(change)[:_DIFF_LINES],

@@ -233,11 +233,15 @@ def _objects(plan: Plan, style: Style) -> str:
     """Return a list of changed additional objects, some of each kind."""
     lines = [
         f"- {_link(change.place, style, words.changed_object(change), _TEXT)} in "
-        f"{cell(change.environment, _NAME)}\n"
+        f"{cell(change.environment, _NAME)}{_effects(change)}\n"
         for change in by_turns(plan.objects, lambda change: change.object.partition("/")[0])
     ]
     items = _items(lines, _OBJECTS, "objects")
     return f"\nAdditional objects:\n{items}" if items else ""
+
+
+def _effects(change: ObjectChange) -> str:
+    return "".join(f"<br>{prose(effect, _TEXT)}" for effect in change.effects)
 
 
 def _items(lines: Sequence[str], room: int, what: str = "", rest: str = "- {}\n") -> str:

@@ -179,6 +179,7 @@ class ObjectChange:
     granted: str = ""  # the same before a merge that changes it
     before: str = ""  # as YAML; empty if it was not there
     after: str = ""
+    effects: tuple[str, ...] = ()  # on the object itself, and on jobs
 
 
 @dataclass(frozen=True, slots=True)

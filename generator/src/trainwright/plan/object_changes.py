@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Literal
 
 from trainwright.datatypes.finding import Finding
 from trainwright.documents import yamlio
 from trainwright.findings.credentials import redact
 from trainwright.objects.grants import grants
 from trainwright.plan.model import ObjectChange
+from trainwright.plan.object_effects import Surroundings, effects
 from trainwright.plan.revision import Revision
 from trainwright.render import own_object_checks
 from trainwright.specs.own_objects import OwnObject
 
 
-def changes(before: Revision, after: Revision, environment: str) -> Iterator[ObjectChange]:
-    """Yield each object added, removed or edited between two revisions, sorted by identity."""
+def changes(
+    before: Revision, after: Revision, environment: str, around: Surroundings | None = None
+) -> Iterator[ObjectChange]:
+    """Yield each object added, removed or edited between two revisions, sorted by identity, with
+    what follows `around` it.
+    """
     old, new = _objects(before, environment), _objects(after, environment)
     for identity in sorted({*old, *new}):
         was, now = old.get(identity), new.get(identity)
-        if now is None and was is not None:
-            yield replace(_change(environment, was, "removed"), before=_text(was))
-        elif was is None and now is not None:
-            yield replace(_change(environment, now, "added"), after=_text(now))
-        elif was and now and was.manifest.body != now.manifest.body:
-            change, granted = _change(environment, now, "changed"), redact(grants(was.manifest))
-            change = replace(change, before=_text(was), after=_text(now))
-            yield replace(change, granted=granted) if granted != change.grants else change
-
-
-def _change(
-    environment: str, one: OwnObject, action: Literal["added", "changed", "removed"]
-) -> ObjectChange:
-    title, given = redact(one.manifest.title), redact(grants(one.manifest))
-    return ObjectChange(environment, title, action, one.place, given)
+        if was and now and was.manifest.body == now.manifest.body:
+            continue
+        sides = [one.manifest if one else None for one in (was, now)]
+        given, granted = (redact(grants(side)) if side else "" for side in (sides[1], sides[0]))
+        one = now or was
+        assert one is not None
+        yield ObjectChange(
+            environment=environment,
+            object=redact(one.manifest.title),
+            action="removed" if now is None else "changed" if was else "added",
+            place=one.place,
+            grants=given if now else granted,
+            granted=granted if now and given != granted else "",
+            before=_text(was) if was else "",
+            after=_text(now) if now else "",
+            effects=tuple(map(redact, effects(*sides, around))) if around else (),
+        )
 
 
 def _text(one: OwnObject) -> str:

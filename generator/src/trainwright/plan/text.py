@@ -66,6 +66,7 @@ def _objects(plan: Plan) -> Iterator[str]:
     for change in plan.objects:
         what = words.changed_object(change)
         yield visible(f"{change.environment}  {what}  ({change.place})")
+        yield from (visible(f"  {effect}") for effect in change.effects)
 
 
 def _findings(plan: Plan, style: Style) -> Iterator[str]:

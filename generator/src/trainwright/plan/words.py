@@ -44,7 +44,8 @@ def changed_object(change: ObjectChange) -> str:
     """Return what happens to an additional object, with what it gives, and to whom."""
     given = f": {change.grants}" if change.grants else ""
     before = f"; before, it {change.granted}" if change.granted else ""
-    return f"{change.object} is {change.action}{given}{before}"
+    gone = " from git" if change.action == "removed" else ""
+    return f"{change.object} is {change.action}{gone}{given}{before}"
 
 
 def object_diff(change: ObjectChange) -> list[str]:

@@ -1,0 +1,189 @@
+"""What a plan says of an environment's own objects: what follows for jobs, and what stays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import git_repository
+from repository import Copied, Repository
+
+HEAD = "metadata: {name: NAME, namespace: training}\n"
+RBAC = "rbac.authorization.k8s.io"
+OBJECTS = {
+    "quota": f"apiVersion: v1\nkind: ResourceQuota\n{HEAD}"
+    'spec: {hard: {requests.nvidia.com/gpu: "64", pods: "9"}}\n',
+    "range": f"apiVersion: v1\nkind: LimitRange\n{HEAD}"
+    "spec: {limits: [{type: Container, max: {cpu: 8}}]}\n",
+    "policy": f"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n{HEAD}"
+    "spec: {podSelector: {}, policyTypes: [Egress]}\n",
+    "role": f"apiVersion: {RBAC}/v1\nkind: Role\n{HEAD}"
+    "rules: [{apiGroups: [''], resources: [pods], verbs: [get, delete]}]\n",
+    "binding": f"apiVersion: {RBAC}/v1\nkind: RoleBinding\n{HEAD}"
+    f"roleRef: {{apiGroup: {RBAC}, kind: Role, name: role}}\n"
+    "subjects: [{kind: ServiceAccount, name: tuner, namespace: training}]\n",
+    "team": f"apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\n{HEAD}"
+    "spec: {clusterQueue: a}\n",
+    "data": f"apiVersion: v1\nkind: PersistentVolumeClaim\n{HEAD}"
+    "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n",
+    "plain": f"apiVersion: v1\nkind: ConfigMap\n{HEAD}",
+}
+POOLS = """\
+pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8}}
+queueing: kueue
+queues: {team: {}}
+gitops: {prune: PRUNE}
+"""
+
+
+def _prod(folder: Path, prune: str) -> None:
+    made = Repository(git_repository.init(folder))
+    made.environment("prod", POOLS.replace("PRUNE", prune))
+    job = "pool: h100\nqueue: team\nserviceAccount: tuner\nvolumes: {d: {claim: data, mountPath: /d}}\n"
+    path = made.job("prod/llm", job)
+    path.write_text(path.read_text().replace("memory: 1Gi}", "memory: 1Gi, gpu: 8}"))
+    made.job("prod/idle", "state: suspended\n")
+    for name, text in OBJECTS.items():
+        made.write(f"prod/objects/{name}.yaml", text.replace("NAME", name))
+    done = made.run("render")
+    assert done.exit_code == 0, done.output
+    git_repository.commit(made.root)
+
+
+def _immediate(folder: Path) -> None:
+    _prod(folder, "immediate")
+
+
+def _confirm(folder: Path) -> None:
+    _prod(folder, "confirm")
+
+
+def told(repository: Repository) -> list[str]:
+    """What a plan says of the only object that changes; each format has it."""
+    done = repository.run("plan", "--against", "HEAD", "-o", "json")
+    (change,) = json.loads(done.stdout)["plan"]["objects"]
+    effects: list[str] = change["effects"]
+    text = repository.run("plan", "--against", "HEAD").stdout
+    assert all(f"\n  {effect}\n" in text for effect in effects)
+    return effects
+
+
+STAYS = "pods that run stay as they are"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "effects"),
+    [
+        (
+            "quota",
+            '"64"',
+            '"8"',
+            [
+                "allows less (requests.nvidia.com/gpu 64 → 8): pods beyond it are refused when "
+                f"they are made; {STAYS}",
+                "active runs request 16 nvidia.com/gpu, more than that: prod/llm",
+            ],
+        ),
+        ("quota", '"64"', '"65"', []),
+        (
+            "quota",
+            'pods: "9"',
+            'pods: "9", services: "1"',
+            [
+                "allows less (services (no limit) → 1): pods beyond it are refused when they are "
+                f"made; {STAYS}",
+            ],
+        ),
+        (
+            "range",
+            "cpu: 8",
+            "cpu: 4",
+            [f"new pods get its defaults, and are refused where they exceed it; {STAYS}: prod/llm"],
+        ),
+        (
+            "policy",
+            "Egress",
+            "Ingress",
+            [
+                "holds for all pods of the namespace, those that run too, which lose what no "
+                "policy allows: prod/llm"
+            ],
+        ),
+        (
+            "role",
+            "get, delete",
+            "get",
+            [
+                "no longer allows delete of pods",
+                "pods of ServiceAccount/tuner lose that at once: prod/llm",
+            ],
+        ),
+        ("role", "get, delete", "get, delete, list", []),
+        (
+            "binding",
+            "name: tuner",
+            "name: other",
+            ["pods of ServiceAccount/tuner lose that at once: prod/llm"],
+        ),
+        (
+            "binding",
+            "kind: Role,",
+            "kind: ClusterRole,",
+            ["the API server refuses it, and the sync fails: roleRef is immutable"],
+        ),
+        (
+            "team",
+            "clusterQueue: a",
+            "clusterQueue: b",
+            ["Kueue refuses it, and the sync fails: clusterQueue is immutable (a → b): prod/llm"],
+        ),
+        (
+            "team",
+            "clusterQueue: a",
+            "clusterQueue: a, stopPolicy: HoldAndDrain",
+            ["admits no run any more, and evicts those that are admitted: prod/llm"],
+        ),
+        ("plain", "name: plain,", "labels: {a: b}, name: plain,", []),
+    ],
+)
+def test_what_follows_from_an_edit(
+    name: str, old: str, new: str, effects: list[str], copied: Copied, tmp_path: Path
+) -> None:
+    prod = copied(_confirm, tmp_path / "clone")
+    path = prod.root / f"environments/prod/objects/{name}.yaml"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    assert told(prod) == effects
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "effects"),
+    [
+        ("team", "localqueue", ["what waits in it is not admitted any more: prod/llm"]),
+        (
+            "data",
+            "persistentvolumeclaim",
+            ["its data may go with it, and no new pod starts without it: prod/llm"],
+        ),
+        (
+            "policy",
+            "networkpolicy",
+            ["no longer holds for all pods of the namespace, those that run too: prod/llm"],
+        ),
+        ("quota", "resourcequota", []),
+    ],
+)
+@pytest.mark.parametrize("prune", ["confirm", "immediate"])
+def test_what_follows_from_a_removal(
+    name: str, kind: str, effects: list[str], prune: str, copied: Copied, tmp_path: Path
+) -> None:
+    prod = copied(_immediate if prune == "immediate" else _confirm, tmp_path / "clone")
+    (prod.root / f"environments/prod/objects/{name}.yaml").unlink()
+    stays = (
+        "no engine deletes it: it stays in the cluster until "
+        f"`kubectl --namespace training delete {kind}/{name}`"
+    )
+    deleted = ["the next sync that prunes deletes it", *effects]
+    assert told(prod) == ([stays] if prune == "confirm" else deleted)
