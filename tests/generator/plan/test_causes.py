@@ -109,6 +109,18 @@ def test_a_pool_under_another_name(repository: Repository, behind: bool) -> None
         assert "prod/jobs/a.yaml:11 pool" in found["prod/a"][1]
 
 
+def test_a_line_of_its_own_that_waits_is_its_own_row(repository: Repository) -> None:
+    """No shared file outdates it, although the same merge edits one that it reads."""
+    edit(repository, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
+    committed(repository)
+    edit(repository, "prod/environment.yaml", "  p: {", "  q: {")
+    edit(repository, "prod/jobs/a.yaml", "pool: p", "pool: q")
+    assert causes(repository) == {"prod/a": ("outdated", ["prod/jobs/a.yaml:11 pool"])}
+    text = repository.run("plan", "--against", "HEAD").stdout
+    assert "\nprod/a  outdated: " in text
+    assert "outdates" not in text
+
+
 def test_a_value_of_its_own_that_the_base_has_had_for_a_while(repository: Repository) -> None:
     """The effective value is what it was; what the run began with is another one."""
     edit(repository, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")

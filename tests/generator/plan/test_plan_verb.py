@@ -690,6 +690,14 @@ def test_limits_that_a_merge_lowers_although_no_job_changes(cloned: Repository) 
     assert "$40 → $80" in text
 
 
+def test_a_first_quota_that_is_too_small_is_in_the_table(cloned: Repository) -> None:
+    _running(cloned, "", metadata="queue: other\n")
+    edit(cloned, "prod/environment.yaml", "other: {}", "other: {quota: 4}")
+    text = cloned.run("plan", "--against", "main").stdout
+    assert text.startswith("No job changes · prod queue other lacks 4 GPUs\n")
+    assert re.search(r"\nprod +queue other +8 of 4 GPUs: 4 too few", text)
+
+
 def test_a_new_price_counts_for_what_a_merge_changes_and_not_before(cloned: Repository) -> None:
     small = 'resources: {cpu: "1", memory: 1Gi}\n'
     for job in ("big", "other"):

@@ -450,3 +450,25 @@ def test_wiring_is_compared_whatever_environments_beside_it_lack(flux: Repositor
     flux.environment("unwired", "gitops: {engine: argocd}\n")  # without a repository
     assert _stale(flux) == ["the wiring is not up to date: wiring/lab/kustomizations.yaml"]
     assert "The wiring is not up to date" in flux.run("render", "--check").stderr
+
+
+def test_another_namespace_lacks_what_the_one_before_has(tmp_path: Path) -> None:
+    repository = Repository(git_repository.init(tmp_path / "clone"))
+    repository.environment("prod")
+    repository.job("prod/llm")
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: team, namespace: training}\n"
+    repository.write("prod/objects/team.yaml", head)
+    assert repository.run("render").exit_code == 0
+    git_repository.commit(repository.root)
+    path = repository.root / "environments/prod/environment.yaml"
+    path.write_text(path.read_text().replace("namespace: training", "namespace: other"))
+    done = repository.run("plan", "--against", "HEAD")
+    assert done.exit_code == 1
+    first, second = done.stdout.splitlines()[:2]
+    assert first.startswith("Further runs of prod begin in another namespace · keeps old values in")
+    assert second.startswith('namespace: "training" → "other" in prod (environments/prod/')
+    assert "a run that goes on stays in training, and one that begins is in other, where" in second
+    assert 'error[TW055]: metadata.namespace is "training", the environment\'s is' in done.stdout
+    data = json.loads(repository.run("plan", "--against", "HEAD", "-o", "json").stdout)["plan"]
+    (setting,) = data["wiring"]["settings"]
+    assert setting["cause"]["path"] == "namespace"

@@ -1026,7 +1026,8 @@ class Comparison(Owner):
         changed = frozenset(read) & self.changed - own
         if change.action is not Action.OUTDATED:
             return changed
-        return changed & {cause.place.file for cause in change.causes} or changed
+        causing = {cause.place.file for cause in change.causes}
+        return frozenset() if causing <= own else changed & causing or changed
 
     # --- findings ----------------------------------------------------------------------------
 
@@ -1072,7 +1073,7 @@ class Comparison(Owner):
         ]
         if unseen := self.after.ledger(name).unseen:
             checked.append(JobFindings("", tuple(deception.in_lines(unseen, name)), ()))
-        if self._objects(name):
+        if self._objects(name) or environment_path(name) in self.changed:
             checked.append(JobFindings("", object_changes.findings(self.after, name), ()))
         findings = apply_policy(environment, checked, self._options.today, whole=False)
         if self._has_lost_ledger(name):  # which is the one thing to mend

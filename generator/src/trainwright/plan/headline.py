@@ -11,6 +11,7 @@ from trainwright.datatypes.layout import WIRING
 from trainwright.datatypes.listing import plural
 from trainwright.plan import words
 from trainwright.plan.model import Action, JobChange, Plan
+from trainwright.plan.policies import NAMESPACE
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand, total
 
@@ -53,6 +54,9 @@ def verdict(plan: Plan) -> str:
         first.append(f"cannot read {unread}")
     if moved := _environments(it.environment for it in plan.wiring.settings if it.moves):
         first.append(f"active runs of {moved} begin anew in another cluster")
+    spaces = (it for it in plan.wiring.settings if it.cause.path == NAMESPACE)
+    if elsewhere := _environments(it.environment for it in spaces):
+        first.append(f"further runs of {elsewhere} begin in another namespace")
     rests = [[it for it in _rest(plan, brief) if it[1]] for brief in range(3)]
     quiet = (plan.changing or plan.policies or plan.wiring.settings) and not moved
     levels = _actions(plan) or ["no job changes" if quiet else ""]

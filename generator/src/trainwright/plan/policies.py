@@ -22,6 +22,9 @@ class Setting(NamedTuple):
     loosens: bool = False  # whether jobs may do more than before
 
 
+NAMESPACE = Pointer("/namespace")
+
+
 def amounts(before: Environment, after: Environment) -> Iterator[Setting]:
     """Yield the capacities, prices and the currency by which sums are counted."""
     for name in sorted(before.pools.keys() & after.pools.keys()):
@@ -32,7 +35,8 @@ def amounts(before: Environment, after: Environment) -> Iterator[Setting]:
 
 
 def wiring(before: Environment, after: Environment) -> Iterator[Setting]:
-    """Yield the settings that the wiring of an environment applies to the runs there are."""
+    """Yield the settings by which runs and objects are applied, and where."""
+    yield Setting(NAMESPACE, before.namespace, after.namespace)
     old, new = before.gitops, after.gitops
     yield Setting(Pointer("/gitops/engine"), old.engine, new.engine)
     if new.engine != "none":

@@ -263,7 +263,8 @@ def _start(before: Training, after: Training) -> str:
     begun, queue = _begun(before, after), after.run.queue
     if after.run.state == "suspended":
         return f"{name} is suspended, and once it is resumed {begun}{there}"
-    return f"{name} {begun}{f', when queue {queue} admits it' if queue else ''}{there}"
+    admitted = f", when queue {queue} admits it{there and ','}" if queue else ""
+    return f"{name} {begun}{admitted}{there}"
 
 
 def _begun(before: Training, after: Training) -> str:

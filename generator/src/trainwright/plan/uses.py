@@ -48,7 +48,9 @@ def uses(
         if before is not None:
             was = total(part.asked for part in earlier if what in part.whats)
         differs = (delta, requested) != (NOTHING, NOTHING) or now != was
-        differs = differs or any(fit.has_before not in (None, fit.has) for fit in limits)
+        differs = differs or any(
+            fit.is_worse or fit.has_before not in (None, fit.has) for fit in limits
+        )
         if differs and (_is_pool(what) or what in finite):
             yield Use(what=what, before=was, after=now, asked=requested, fits=limits)
 

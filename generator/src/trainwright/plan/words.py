@@ -23,6 +23,7 @@ from trainwright.plan.model import (
     SettingChange,
     SharedFileImpact,
 )
+from trainwright.plan.policies import NAMESPACE
 from trainwright.plan.running import running
 from trainwright.reports.values import change_line
 from trainwright.runs.wiring_files import REMOVES, WIRE, tops
@@ -378,8 +379,7 @@ def wiring(plan: Plan) -> Iterator[str]:
     change = plan.wiring
     for setting in change.settings:
         place = f"{change_line(setting.cause)} in {setting.environment} ({setting.cause.place})"
-        holds = _MOVED if setting.moves else _SETTINGS[setting.cause.path.last, setting.cause.after]
-        yield f"{place}: {holds}"
+        yield f"{place}: {_holds(setting)}"
     if stale := [path for path in change.stale if path not in change.left]:
         folders = sorted({path.split("/")[1] for path in stale if path.count("/") > 1})
         apply = listed([f"{WIRING}/{name}" for name in folders], 3) or WIRING
@@ -397,6 +397,21 @@ def wiring(plan: Plan) -> Iterator[str]:
         )
 
 
+def _holds(setting: SettingChange) -> str:
+    """Return what holds for runs by a setting that applies them otherwise, or elsewhere."""
+    cause = setting.cause
+    if setting.moves:
+        return _MOVED
+    if cause.path == NAMESPACE:
+        return _BEGIN_ELSEWHERE.format(was=cause.before, now=cause.after)
+    return _SETTINGS[cause.path.last, cause.after]
+
+
+_BEGIN_ELSEWHERE = (
+    "a run that goes on stays in {was}, and one that begins is in {now}, where the claims, "
+    "Secrets, ServiceAccounts and LocalQueues that it names have to be: those of {was} are not "
+    "there, and its quotas and NetworkPolicies do not hold"
+)
 _MOVED = (
     "once the wiring is applied all active runs begin anew in the other cluster, and those in the "
     "old one go on until they are deleted there"
