@@ -284,3 +284,39 @@ def test_a_committed_edit_that_is_not_rendered_is_noted(tmp_path: Path) -> None:
     path.unlink()
     commit(made.root, "The spec is gone, and its run is not")
     assert told in made.run("check").output
+
+
+@pytest.mark.parametrize("edit", ["nodes: 3", "nodes: 2\nstate: suspended"])
+def test_rendered_files_of_an_edit_that_was_taken_back_are_noted(edit: str, tmp_path: Path) -> None:
+    """No edit is committed, and once they are rendered again there is nothing to commit."""
+    made = Repository(init(tmp_path / "clone"))
+    made.environment("prod")
+    path = made.job("prod/llm")
+    assert made.run("render").exit_code == 0
+    commit(made.root, "Begin")
+    path.write_text(path.read_text().replace("nodes: 2", edit))
+    assert made.run("render").exit_code == 0
+    assert "TW082" not in made.run("check").output
+    git(made.root, "checkout", "--quiet", str(path))
+    noted = made.run("check").output
+    assert "note[TW082]: the rendered files of llm are in no commit, and of other specs" in noted
+    assert "committed edits" not in noted
+    assert "commit the result" not in noted
+    assert made.run("render").exit_code == 0
+    assert "TW082" not in made.run("check").output
+    assert git(made.root, "status", "--porcelain") == ""
+
+
+def test_an_edit_by_hand_in_no_commit_leaves_nothing_to_commit(tmp_path: Path) -> None:
+    made = Repository(init(tmp_path / "clone"))
+    made.environment("prod")
+    made.job("prod/llm")
+    assert made.run("render").exit_code == 0
+    commit(made.root, "Begin")
+    rendered = made.root / "environments/prod/rendered/llm/pytorchjob.yaml"
+    rendered.write_text(rendered.read_text().replace("replicas: 1", "replicas: 9"))
+    told = "commit the result if `git status` shows one"
+    assert f"Run `trainwright render`, and {told}." in made.run("check").output
+    assert f"It has been replaced: {told}." in made.run("render").stderr
+    assert git(made.root, "status", "--porcelain") == ""
+    assert "TW057" not in made.run("check").output

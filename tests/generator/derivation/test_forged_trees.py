@@ -61,7 +61,7 @@ def _is_taken_back(forged: Repository) -> None:
     done = forged.run("render")
     assert done.exit_code == 0, done.output
     assert "error[TW057]" not in done.stderr
-    assert "It has been replaced: commit the result." in done.stderr
+    assert "It has been replaced: commit the result if `git status` shows one." in done.stderr
     assert forged.run("render", "--check").exit_code == 0
     assert "TW057" not in forged.run("check").output
 

@@ -118,7 +118,7 @@ def _replaced(root: Path, finding: Finding, plan: Build) -> Finding:
     is_in_the_way = f"{file}/" in folders and (at.is_symlink() or at.is_file())
     if is_in_the_way or not f"{file}/".startswith(folders):
         return finding
-    remedy = "It has been replaced: commit the result."
+    remedy = "It has been replaced: commit the result if `git status` shows one."
     return replace(finding, severity=Severity.WARNING, remedy=remedy)
 
 

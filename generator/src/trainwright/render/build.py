@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
@@ -210,7 +210,9 @@ def _unrendered(
     environments: tuple[EnvironmentBuild, ...],
     derivation: derive.Derivation | None,
 ) -> Iterator[Finding]:
-    """Yield a finding for each environment with committed edits of specs that are not rendered."""
+    """Yield a finding for each environment with committed edits of specs that are not rendered, and
+    for each with rendered files, in no commit, of an edit that was taken back.
+    """
     if derivation is None:
         return
     for each in environments:
@@ -224,13 +226,36 @@ def _unrendered(
             for file in files
             if str(file) not in forged and derivation.is_committed(_read_by(workspace, file))
         ]
-        if behind:
-            there = [file.path for file in behind if workspace.has(file)]
-            place = Location(next(iter(there), environment_path(each.name)))
-            message = (
-                f"committed edits of {listed([file.name for file in behind])} are not rendered"
+        edited = [
+            file
+            for file in behind
+            if derivation.is_committed(
+                f"{each.folder}/{path}" for path in paths if path.startswith(f"{file.name}/")
             )
-            yield dx.UNRENDERED.at(place, message, subject=each.name)
+        ]
+        if edited:
+            message = f"committed edits of {_names(edited)} are not rendered"
+            yield dx.UNRENDERED.at(_first(workspace, edited), message, subject=each.name)
+        if undone := [file for file in behind if file not in edited]:
+            finding = dx.UNRENDERED.at(
+                _first(workspace, undone),
+                f"the rendered files of {_names(undone)} are in no commit, and of other specs than "
+                "are there now",
+                remedy="Run `trainwright render`, which renders the specs as they are.",
+                subject=each.name,
+            )
+            effect = "Once they are committed, what runs has values that no spec has."
+            yield replace(finding, effect=effect)
+
+
+def _names(files: Iterable[JobFile]) -> str:
+    return listed([file.name for file in files])
+
+
+def _first(workspace: Workspace, files: Sequence[JobFile]) -> Location:
+    """Return the file of the first of an environment's jobs that has one."""
+    there = (file.path for file in files if workspace.has(file))
+    return Location(next(there, environment_path(files[0].environment)))
 
 
 def _held(workspace: Workspace, file: JobFile) -> Iterator[ValueChange]:
