@@ -361,7 +361,7 @@ def test_what_flux_leaves_running_is_not_credited(
             in only["why"]
         )
     elif action == "left running":
-        assert "it stays in the cluster" in only["why"]
+        assert "stays in the cluster" in only["why"]
     (environment,) = found["environments"]
     assert environment["before"]["gpus"] == {"low": 8, "high": 8}
     assert environment["after"]["gpus"] == {"low": 8 + gpus, "high": 8 + gpus}
@@ -514,6 +514,7 @@ def test_a_finished_run_saves_nothing(cloned: Repository) -> None:
     ("gitops", "metadata", "command"),
     [
         ("{engine: flux}", "", "kubectl --namespace training delete pytorchjob/llm-"),
+        ("{engine: none}", "", "kubectl --namespace training delete pytorchjob/llm-"),
         (
             "{engine: flux, mode: chart, namespace: gitops, chart: {path: chart}}",
             "",
@@ -525,7 +526,7 @@ def test_a_finished_run_saves_nothing(cloned: Repository) -> None:
             "argocd app confirm-deletion training-prod-llm",
         ),
     ],
-    ids=["kept", "kept by its release", "confirmed"],
+    ids=["kept", "no engine", "kept by its release", "confirmed"],
 )
 @pytest.mark.parametrize(
     "change",

@@ -91,6 +91,12 @@ MERGES = {
         f"it until `{DELETION}`; after that its progress is lost: "
         "no variable or flag makes it save checkpoints",
     ),
+    "no engine is named, and nothing is known to delete it": Merge(
+        "Starts 1 run beside the old one · +",
+        "new run: after the merge NEW starts from scratch, and OLD keeps training (16 GPUs) beside "
+        f"it until `{DELETION}`; after that",
+        gitops="{engine: none}",
+    ),
     "its spec is gone, and it with it": Merge(
         "Deletes 1 running job · 1 job loses its progress",
         "deleted: its spec is gone; OLD: the next sync that prunes deletes the object and stops "
@@ -100,14 +106,14 @@ MERGES = {
     ),
     "its spec is gone, and it goes on": Merge(
         "Leaves 1 job running",
-        f"left running: its spec is gone; OLD: it stays in the cluster until `{DELETION}`; after "
+        f"left running: its spec is gone; OLD stays in the cluster until `{DELETION}`; after "
         "that what it saved stays in /out/runs/OLD on claim ckpt",
         saves=SAVES,
         new=GONE,
     ),
     "its spec is gone, and it stays without pods": Merge(
         "Leaves 1 job suspended",
-        f"left suspended: its spec is gone; OLD: it stays in the cluster until `{DELETION}`",
+        f"left suspended: its spec is gone; OLD stays in the cluster until `{DELETION}`",
         begun="state: suspended",
         new=GONE,
     ),
@@ -146,8 +152,9 @@ MERGES = {
     [
         (CONFIRMED, "  NEW will start; OLD stays in the cluster until it is deleted\n"),
         (AT_ONCE, "  NEW will replace OLD\n"),
+        ("{engine: none}", "  NEW will start; OLD stays in the cluster until it is deleted\n"),
     ],
-    ids=["confirm", "immediate"],
+    ids=["confirm", "immediate", "no engine"],
 )
 def test_rendering_names_what_becomes_of_the_run_before(
     gitops: str, end: str, tmp_path: Path

@@ -5,8 +5,7 @@ from __future__ import annotations
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
 from trainwright.kinds import NAMED
-from trainwright.objects.departure import deletion
-from trainwright.rules.gitops import Departure, leaving
+from trainwright.objects.departure import ended
 from trainwright.runs import identity
 from trainwright.runs.adopted import Adopted
 from trainwright.runs.record import ENDED, Record
@@ -31,12 +30,10 @@ def by_run_of(workspace: Workspace, file: JobFile) -> Replaced | None:
     if record is None or environment is None or not NAMED[record.target].is_served:
         return None
     over = record.replaces in workspace.ledger(file.environment).runs
-    if over or leaving({}, environment.gitops) is not Departure.KEPT:
-        return None
     kind, objects = _objects(workspace, file, record)
-    namespace = record.environment["namespace"]
-    command = deletion(kind, namespace, record.replaces, environment, objects)
-    return Replaced(record.replaces, command)
+    place = (kind, record.environment["namespace"], record.replaces)
+    end = ended(place, {}, environment, objects)
+    return Replaced(record.replaces, end.command) if end.is_kept and not over else None
 
 
 def _objects(

@@ -24,7 +24,7 @@ def rerun(subject: Subject) -> Step:
         started = f"`trainwright render {subject.file}` starts it"
         return Step(message=f"has no run yet, since it was never rendered: {started}", refused=True)
     # Who cancels a run with --orphan ends it by hand, and may not have done so.
-    notes = () if subject.finished else removal.removal_of(subject).note(before)
+    notes = () if subject.finished else removal.note(subject)
     if subject.value("/state") == "cancelled":
         subject = subject.edited(in_state(subject, "active"))
     run = int(subject.value("/run"))

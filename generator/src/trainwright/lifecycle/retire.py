@@ -44,5 +44,5 @@ def retire(subject: Subject, ending: Ending) -> Step:
     path = ledger.path(subject.file.environment)
     existing = subject.tree.read(path) if subject.tree.kind(path) else b""
     raw = ledger.with_run(existing, subject.file.environment, name, entry)
-    notes = removal.removal_of(subject).note(name)
-    return Step(message=f"retired: {name} {ending.outcome}", files={path: raw}, notes=notes)
+    done = f"retired: {name} {ending.outcome}"
+    return Step(message=done, files={path: raw}, notes=removal.note(subject))

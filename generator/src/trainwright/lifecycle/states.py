@@ -5,9 +5,8 @@ from __future__ import annotations
 from trainwright.documents import editing
 from trainwright.kinds.capabilities import unsupported
 from trainwright.lifecycle import removal
-from trainwright.lifecycle.removal import Removal
 from trainwright.lifecycle.subject import Step, Subject
-from trainwright.rules.gitops import Departure
+from trainwright.objects.departure import Departure, End
 
 _STATE = "/state"
 # Behind a line that was added, so that it is taken out again and not turned over: the file is then
@@ -55,14 +54,14 @@ def cancel(subject: Subject, *, orphan: bool = False) -> Step:
         return Step(message="is cancelled already")
     if subject.finished:
         return Step(message=f"has finished: {subject.object} is in the ledger", refused=True)
-    end, runs = removal.removal_of(subject), subject.value(_STATE) == "active"
-    if runs and end.leaving is Departure.KEPT and not orphan:
+    end, runs = removal.end_of(subject), subject.value(_STATE) == "active"
+    if runs and end.how is Departure.KEPT and not orphan:
         return Step(message=f"is not cancelled: {_would_go_on(subject, end)}", refused=True)
     files = {subject.file.path: in_state(subject, "cancelled")}
-    return Step(message="cancelled", files=files, notes=end.note(subject.object))
+    return Step(message="cancelled", files=files, notes=removal.note(subject))
 
 
-def _would_go_on(subject: Subject, end: Removal) -> str:
+def _would_go_on(subject: Subject, end: End) -> str:
     goes_on = f"{subject.object} would go on, since its GitOps engine deletes nothing"
     by_hand = f"`trainwright cancel {subject.file} --orphan`, and then `{end.command}`"
     if suspend(subject).refused:

@@ -1,17 +1,96 @@
-"""Commands that end a run which has left git, where no GitOps engine does so by itself."""
+"""What happens in the cluster to what git does not have any more, and the command that ends it."""
 
 from __future__ import annotations
 
+import enum
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from trainwright.datatypes.data import Data, mapping, text
 from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
+from trainwright.datatypes.manifest import Manifest
 from trainwright.objects.naming import application_name, kustomization, release
+from trainwright.objects.sync_options import sync_options
 
 FLUX_NAMESPACE = "flux-system"
 _COMPOSE = "Compose"  # no kind of a cluster
 _MARK = re.compile(r"-[0-9a-f]{8}\Z")  # behind the name of the job, in that of its run
+
+_PRUNE = "kustomize.toolkit.fluxcd.io/prune"
+
+
+class Departure(enum.StrEnum):
+    """What happens to an object in the cluster when it is removed from git."""
+
+    PRUNED = "pruned"
+    CONFIRMED = "confirmed"  # pruned once it is confirmed in Argo CD
+    KEPT = "kept"
+    UNKNOWN = "unknown"  # no engine is named, and what applies the files may delete nothing
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How an object ends that is removed from git; `command` ends it where no sync does."""
+
+    how: Departure
+    command: str = ""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether no GitOps engine deletes it."""
+        return self.how in (Departure.KEPT, Departure.UNKNOWN)
+
+    @property
+    def until(self) -> str:
+        """Until when it stays in the cluster; empty if a sync prunes it."""
+        if self.how is Departure.CONFIRMED:
+            return f"its deletion is confirmed{self.command and f' (`{self.command}`)'}"
+        return f"`{self.command}`" if self.is_kept else ""
+
+    def stays(self, name: str) -> str:
+        """Return that it stays, and until when; empty if a sync prunes it."""
+        return f"{name} stays in the cluster until {self.until}" if self.until else ""
+
+
+def leaving(metadata: Mapping[str, Data], environment: Environment | None) -> Departure:
+    """Return what becomes of an object that is removed from git.
+
+    Where an environment is wired by us that decides, whichever engine the object was rendered for.
+    """
+    gitops = environment.gitops if environment else None
+    engine = gitops.engine if gitops else "none"  # neither reads what is meant for the other
+    if gitops and engine != "none" and gitops.prune == "confirm":
+        return Departure.KEPT  # no wiring of ours prunes then
+    annotations, labels = mapping(metadata.get("annotations")), mapping(metadata.get("labels"))
+    options = sync_options(annotations) if engine != "flux" else frozenset[str]()
+    kept = "disabled" in (annotations.get(_PRUNE), labels.get(_PRUNE)) and engine != "argocd"
+    if kept or "Prune=false" in options:
+        return Departure.KEPT
+    if "Prune=confirm" in options:
+        return Departure.CONFIRMED
+    return Departure.UNKNOWN if engine == "none" else Departure.PRUNED
+
+
+def end(manifest: Manifest, environment: Environment | None, run: Iterable[Manifest] = ()) -> End:
+    """Return how an object ends that is removed from git, with all objects of its `run`."""
+    objects = [(it.kind, it.name) for it in run if it.namespace == manifest.namespace]
+    place = (manifest.kind, text(manifest.metadata.get("namespace")), manifest.name)
+    return ended(place, manifest.metadata, environment, objects)
+
+
+def ended(
+    place: tuple[str, str, str],
+    metadata: Mapping[str, Data],
+    environment: Environment | None,
+    run: Iterable[tuple[str, str]] = (),
+) -> End:
+    """Return the same by the kind, namespace and name of an object, and of others of its run."""
+    how = leaving(metadata, environment)
+    if how is Departure.CONFIRMED:
+        return End(how, confirmation(place[2], environment))
+    return End(how, "" if how is Departure.PRUNED else deletion(*place, environment, run))
 
 
 def deletion(

@@ -18,7 +18,8 @@ from trainwright.documents.yamlio import Document
 from trainwright.kinds import TARGETS
 from trainwright.kinds.subjects import pod_templates
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.departure import pruning
+from trainwright.objects.departure import Departure, End, pruning
+from trainwright.objects.departure import end as end_of
 from trainwright.objects.pods.storage import (
     mount_at,
     read_from,
@@ -30,7 +31,6 @@ from trainwright.objects.pods.storage import (
 from trainwright.objects.pods.template import CHECKPOINT_DIR, Container, PodTemplate
 from trainwright.plan.model import Ending, PlannedRun
 from trainwright.rules.edits import outcomes
-from trainwright.rules.gitops import Departure, ended_by, leaving, stays_until
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs.demand import Range
 
@@ -116,24 +116,24 @@ class Training:
     # --- its end -----------------------------------------------------------------------------
 
     @property
-    def departure(self) -> Departure | None:
-        """What a GitOps engine does with the object once it is not in git any more; None for a run
-        that does not train.
+    def end(self) -> End | None:
+        """How the object ends once it is not in git any more; None for a run that does not
+        train.
         """
-        gitops = self.environment.gitops if self.environment else None
-        return leaving(self.workload.metadata, gitops) if self.workload else None
+        return end_of(self.workload, self.environment, self.objects) if self.workload else None
 
     @property
     def pruned_by(self) -> str:
         """The command that prunes the run of a job whose spec is gone, if one has to."""
-        pruned = self.departure is Departure.PRUNED
+        pruned = self.end is not None and self.end.how is Departure.PRUNED
         return pruning(self.run.object, self.environment) if pruned else ""
 
     def is_kept(self, after: PlannedRun | None) -> bool:
         """Whether no GitOps engine deletes the object once the merge removes it from git; `after`
         is None if the merge removes the spec of its job as well.
         """
-        return self.departure is Departure.KEPT or (after is None and bool(self.pruned_by))
+        kept = self.end is not None and self.end.is_kept
+        return kept or (after is None and bool(self.pruned_by))
 
     def goes_on(self, after: PlannedRun | None) -> bool:
         """Whether the merge removes it from git, and it goes on since no engine deletes it."""
@@ -146,6 +146,8 @@ class Training:
     @property
     def removed(self) -> str:
         """What happens to the object once it is removed from git, in words."""
+        if self.end is not None and self.end.until:
+            return self.end.stays(self.run.object)
         for manifest in self.objects:
             if manifest.name == self.run.object:
                 for outcome in outcomes.evaluate(manifest, None, self.environment, self.objects):
@@ -158,15 +160,13 @@ class Training:
         If its object is removed from git (does not `stay`), it may wait for a person, also where
         it is suspended.
         """
-        workload, environment = self.workload, self.environment
-        if workload is None:
+        if self.end is None:
             return None
         active = self.run.state == "active"
         loses = active and next(self.saved(), None) is None
-        if stays or not stays_until(workload, environment):
+        if stays or not self.end.until:
             return Ending(self.run.object, loses) if active else None
-        command = ended_by(workload, environment, self.objects)
-        return Ending(self.run.object, loses, waits=True, command=command)
+        return Ending(self.run.object, loses, waits=True, command=self.end.command)
 
     # --- its progress ------------------------------------------------------------------------
 
@@ -237,12 +237,12 @@ def gpus_of(gpus: Range) -> str:
 def replacement(before: Training, after: Training) -> str:
     """Return what the merge starts, stops and leaves running, and what progress is lost."""
     start = _start(before, after)
-    name, state, workload = before.run.object, before.run.state, before.workload
-    if workload is None:
+    name, state = before.run.object, before.run.state
+    if before.end is None:
         return f"the merge replaces {name}; {start}"
     held, active = gpus_of(before.run.demand.gpus), before.run.state == "active"
     gpus = f" ({held})" if held else ""
-    end = stays_until(workload, before.environment, before.objects)
+    end = before.end.until
     if end and active:
         place = _overwritten(before, after)
         progress = f"both have written to {place.where}" if place else before.progress

@@ -11,8 +11,8 @@ from trainwright.datatypes.listing import first, listed, plural
 from trainwright.files.filetree import Changes
 from trainwright.findings.visibility import visible
 from trainwright.kinds import NAMED
+from trainwright.objects.departure import Departure, leaving
 from trainwright.render.build import Build, EnvironmentBuild
-from trainwright.rules.gitops import Departure, leaving
 from trainwright.runs.record import Record
 from trainwright.specs.merge import BUILT_IN
 
@@ -42,7 +42,7 @@ def _begun(build: EnvironmentBuild, environment: Environment | None) -> str:
 def _begins(run: Record, environment: Environment) -> str:
     if not run.replaces:
         return f"{run.object} will start"
-    if NAMED[run.target].is_served and leaving({}, environment.gitops) is Departure.KEPT:
+    if NAMED[run.target].is_served and leaving({}, environment) is not Departure.PRUNED:
         return f"{run.object} will start; {run.replaces} stays in the cluster until it is deleted"
     return f"{run.object} will replace {run.replaces}"
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
-from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
-from trainwright.datatypes.environment import Environment, GitOps
+from trainwright.datatypes.data import dig, mapping, mappings, sequence, text
 from trainwright.datatypes.groupkind import (
     CONFIGMAP,
     LOCALQUEUE,
@@ -19,7 +17,6 @@ from trainwright.datatypes.groupkind import (
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import SERVED, TRAINING
-from trainwright.objects.departure import confirmation, deletion
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.sync_options import OPTIONS, sync_options
 from trainwright.rule_model.rule import defined_in, error, warning
@@ -49,63 +46,6 @@ def ttl_set(subject: Subject) -> Iterator[Hit]:
 
 
 _FORCE = "kustomize.toolkit.fluxcd.io/force"
-
-
-class Departure(enum.StrEnum):
-    """What happens to an object in the cluster when it is removed from git."""
-
-    PRUNED = "pruned"
-    CONFIRMED = "confirmed"  # pruned once it is confirmed in Argo CD
-    KEPT = "kept"
-
-
-_PRUNE = "kustomize.toolkit.fluxcd.io/prune"
-
-
-def leaving(metadata: Mapping[str, Data], gitops: GitOps | None = None) -> Departure:
-    """Return what Argo CD or Flux does with an object that is removed from git.
-
-    Where a `gitops` is wired by us that decides, whichever engine the object was rendered for.
-    """
-    if gitops and gitops.engine != "none" and gitops.prune == "confirm":
-        return Departure.KEPT  # no wiring of ours prunes then
-    engine = gitops.engine if gitops else "none"  # neither reads what is meant for the other
-    annotations, labels = mapping(metadata.get("annotations")), mapping(metadata.get("labels"))
-    options = sync_options(annotations) if engine != "flux" else frozenset[str]()
-    kept = "disabled" in (annotations.get(_PRUNE), labels.get(_PRUNE)) and engine != "argocd"
-    if kept or "Prune=false" in options:
-        return Departure.KEPT
-    return Departure.CONFIRMED if "Prune=confirm" in options else Departure.PRUNED
-
-
-def stays_until(
-    manifest: Manifest, environment: Environment | None, run: Iterable[Manifest] = ()
-) -> str:
-    """Return what ends an object removed from git, with the command; empty if GitOps prunes it.
-
-    `run` are all objects of the run, which the command ends with it.
-    """
-    how = leaving(manifest.metadata, environment.gitops if environment else None)
-    command = ended_by(manifest, environment, run)
-    if how is Departure.CONFIRMED:
-        return f"its deletion is confirmed{command and f' (`{command}`)'}"
-    return f"`{command}`" if how is Departure.KEPT else ""
-
-
-def ended_by(
-    manifest: Manifest, environment: Environment | None, run: Iterable[Manifest] = ()
-) -> str:
-    """Return the command that ends an object once removed from git, with all objects of its run;
-    "" if its engine prunes it.
-    """
-    how = leaving(manifest.metadata, environment.gitops if environment else None)
-    if how is Departure.CONFIRMED:
-        return confirmation(manifest.name, environment)
-    if how is not Departure.KEPT:
-        return ""
-    namespace = text(manifest.metadata.get("namespace"))
-    objects = [(it.kind, it.name) for it in run if it.namespace == manifest.namespace]
-    return deletion(manifest.kind, namespace, manifest.name, environment, objects)
 
 
 @warning("TW503", kinds=TRAINING, about=(OPTIONS, _FORCE), spec=Pointer("/annotations"))

@@ -12,18 +12,18 @@ from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
 from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import TRAINING
+from trainwright.objects.departure import Departure
+from trainwright.objects.departure import end as end_of
 from trainwright.rule_model.edit import EditRule, Verdict
-from trainwright.rules.gitops import stays_until
 
 _LASTING = (*TRAINING, PERSISTENTVOLUMECLAIM)
 
 
 def _kept(manifest: Manifest, environment: Environment | None, run: Sequence[Manifest] = ()) -> str:
-    """Return why an object stays in the cluster when removed from git; empty if it does not."""
-    if manifest.group_kind not in _LASTING:
-        return ""
-    end = stays_until(manifest, environment, run)
-    return f"it stays in the cluster until {end}" if end else ""
+    """Return why an object stays in the cluster when removed from git; empty if it may not."""
+    end = end_of(manifest, environment, run)
+    may_go = manifest.group_kind not in _LASTING or end.how is Departure.UNKNOWN
+    return "" if may_go else end.stays("it")
 
 
 def _deleted(
