@@ -94,7 +94,8 @@ MERGES = {
     "no engine is named, and nothing is known to delete it": Merge(
         "Starts 1 run beside the old one · +",
         "new run: after the merge NEW starts from scratch, and OLD keeps training (16 GPUs) beside "
-        f"it until `{DELETION}`; after that",
+        f"it until `{DELETION}`; after that its progress is lost: "
+        "no variable or flag makes it save checkpoints",
         gitops="{engine: none}",
     ),
     "its spec is gone, and it with it": Merge(

@@ -26,8 +26,9 @@ def changes(
         was, now = old.get(identity), new.get(identity)
         if was and now and was.manifest.body == now.manifest.body:
             continue
-        sides = [one.manifest if one else None for one in (was, now)]
-        given, granted = (redact(grants(side)) if side else "" for side in (sides[1], sides[0]))
+        old_manifest, new_manifest = (one.manifest if one else None for one in (was, now))
+        given, granted = (redact(grants(it)) if it else "" for it in (new_manifest, old_manifest))
+        follows = effects(old_manifest, new_manifest, around) if around else ()
         one = now or was
         assert one is not None
         yield ObjectChange(
@@ -39,7 +40,7 @@ def changes(
             granted=granted if now and given != granted else "",
             before=_text(was) if was else "",
             after=_text(now) if now else "",
-            effects=tuple(map(redact, effects(*sides, around))) if around else (),
+            effects=tuple(map(redact, follows)),
         )
 
 

@@ -23,7 +23,7 @@ from trainwright.datatypes.job import Job
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.volumes import Volume
-from trainwright.rules.gitops import Departure, leaving
+from trainwright.objects.departure import Departure, End, leaving
 from trainwright.specs.demand import Demand
 
 _NAMED = 3  # jobs in a sentence
@@ -64,8 +64,8 @@ def effects(was: Manifest | None, now: Manifest | None, around: Surroundings) ->
 
 def _leaves(one: Manifest, environment: Environment) -> str:
     """Return what becomes of an object that leaves git."""
-    how = leaving(one.metadata, environment.gitops)
-    if how is Departure.KEPT or environment.gitops.engine == "none":
+    how = leaving(one.metadata, environment)
+    if End(how).is_kept:
         command = f"kubectl --namespace {one.namespace} delete {one.kind.lower()}/{one.name}"
         return f"no engine deletes it: it stays in the cluster until `{command}`"
     if how is Departure.CONFIRMED:
