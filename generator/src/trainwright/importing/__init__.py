@@ -23,8 +23,10 @@ from trainwright.importing import (
     docker,
     elasticdl,
     foreign,
+    generated,
     pasted,
     placeholders,
+    services,
     slurm,
     workflows,
 )
@@ -193,10 +195,8 @@ class ImportInput:
             kind = part.group_kind
             if kind in SERVED or _is_file(part.body) or id(part.body) in used | self._refused:
                 continue
-            name = part.metadata.get("name", "")
-            why = _REPLACED.get(kind, "it is not a training workload: keep applying it as it is")
-            field = f"{kind.kind or 'document'}/{name}"
-            self.beside.append(NotImported(field, part.place(""), "", why))
+            field = f"{kind.kind or 'document'}/{part.metadata.get('name', '')}"
+            self.beside.append(NotImported(field, part.place(""), "", _why_beside(part, parts)))
 
 
 _SCRIPTS = ("*.sh", "*.slurm", "*.sbatch", "*.batch", "*.job", "*.sub")
@@ -258,6 +258,20 @@ def _starts(line: Line) -> bool:
 def _is_object(body: Data) -> bool:
     """Whether a document is meant for a cluster, or another file that is imported."""
     return _is_file(mapping(body)) or bool({"apiVersion", "kind"} & mapping(body).keys())
+
+
+def _why_beside(part: SourceObject, parts: Sequence[SourceObject]) -> str:
+    """Return what happens with an object that is no training, or what to do with it."""
+    is_reached = part.group_kind == SERVICE and not services.is_of_run(part, parts)
+    if part.group_kind in _REPLACED and not is_reached:
+        return _REPLACED[part.group_kind]
+    run_label = next(filter(generated.is_generated, services.selector(part)), "")
+    if run_label:
+        return (
+            f"it selects pods by {run_label}, which another run has otherwise: select them by "
+            "a label of podLabels, and keep applying it"
+        )
+    return "it is not a training workload: keep applying it as it is"
 
 
 def _is_file(body: Mapping[str, Data]) -> bool:

@@ -65,6 +65,13 @@ _SENTENCES = (
     _Sentence(
         "/pods/*/**/allowPrivilegeEscalation", removed="processes cannot gain more privileges"
     ),
+    *(
+        _Sentence(
+            f"/pods/*/{holder}/*/security/capabilities/drop/*",
+            added="capabilities are dropped: {after}, so that chown, su and apt fail",
+        )
+        for holder in ("init", "sidecars")
+    ),
     _Sentence("/pods/*/**/capabilities/drop/*", added="capabilities are dropped: {after}"),
     _Sentence("/pods/*/**/seccompProfile/type", added="the seccomp profile is {after}"),
     _Sentence(
@@ -123,8 +130,11 @@ _HARMLESS_ADDITIONS = (
     *(
         f"/pods/*/{holder}security/{right}"
         for holder in _HOLDERS
-        for right in ("seccompProfile/type", "capabilities/drop/*", "fsGroupChangePolicy")
+        for right in ("seccompProfile/type", "fsGroupChangePolicy")
     ),
+    # What prepares a training often changes owners or installs packages, which the training does
+    # not.
+    "/pods/*/security/capabilities/drop/*",
 )
 _RIGHTS = tuple(f"/pods/*/{holder}security/allowPrivilegeEscalation" for holder in _HOLDERS)
 _GRACE = "/pods/*/grace_period"

@@ -182,7 +182,7 @@ def _left_of(
 
 
 _OF_HYPERPOD = {
-    "restartPolicy": ("retries counts every restart of the whole run", Loss.COSMETIC),
+    "restartPolicy": ("retries counts every restart of the whole run", Loss.BEHAVIOUR),
     "logMonitoringConfiguration": (
         "the operator of SageMaker reads the log: the entrypoint's own watch finds hanging ranks",
         Loss.BEHAVIOUR,
@@ -244,9 +244,10 @@ _OF_VOLCANO = {
     ),
     "volumes": ("a job spec has its volumes by name: write them there", Loss.CANNOT_RUN),
 }
+_COMPLETES = {"policies": ("the run has succeeded once its first pod has", Loss.COSMETIC)}
 _OF_TASKS = {
-    "policies": ("the run has succeeded once its first pod has", Loss.COSMETIC),
-    "maxRetry": ("retries counts for the whole run", Loss.COSMETIC),
+    "policies": ("retries restarts the whole run, whatever failed", Loss.BEHAVIOUR),
+    "maxRetry": ("retries counts for the whole run", Loss.BEHAVIOUR),
     "minAvailable": (
         "gang starts all pods together, in an environment that has it",
         Loss.BEHAVIOUR,
@@ -283,7 +284,10 @@ def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
     left = [*_left_of(part, "/spec", carried, _OF_VOLCANO)]
     for index in task_index.values():
         of_task = frozenset({"name", "replicas", "template"})
-        left += _left_of(part, f"/spec/tasks/{index}", of_task, _OF_TASKS)
+        policies = mappings(tasks[index].get("policies"))
+        completes = all(policy.get("action") == "CompleteJob" for policy in policies)
+        why = {**_OF_TASKS, **(_COMPLETES if completes else {})}
+        left += _left_of(part, f"/spec/tasks/{index}", of_task, why)
     moved = {
         **{f"{_REPLICAS}/{role}": f"/spec/tasks/{index}" for role, index in task_index.items()},
         **dict(_moved_of_pods(task_index, scheduler)),

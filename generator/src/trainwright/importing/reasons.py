@@ -36,6 +36,7 @@ _UNREAD = "a job spec has no field for it"
 _PLACING = "the launcher and the target set it"
 _OF_VOLUMES = re.compile(r".*/spec/volumes/\d+(/|$)")
 _NAME = re.compile(r".*/containers/\d+/name")
+_PORT = re.compile(r"(.*/containers/\d+/ports/\d+)(?:/.*)?", re.DOTALL)
 _ENV = re.compile(r"(.*/env/\d+)(?:/.*)?", re.DOTALL)
 
 # Which field of a spec decides a value of the normal form.
@@ -148,11 +149,17 @@ class Reasons:
         if lacking := next(filter(self._lacks, changed), None):
             yield Reason("", _POOL.format(lacking.last), Loss.CANNOT_RUN)
         yield from (Reason("", why) for why in self._of_the_environment(account))
-        if _NAME.fullmatch(at) and not _is_of_sidecar(account):
-            yield Reason("", "the target names its container itself", Loss.COSMETIC)
+        yield from self._named_by_target(account)
         yield from _matching(_BY_POINTER, at)
         yield from (Reason("", why, Loss.COSMETIC) for why in self._of_the_target(changed))
         yield Reason("", self._of_the_result(changed))
+
+    def _named_by_target(self, account: Account) -> Iterator[Reason]:
+        if _PORT.fullmatch(account.pointer) and not self._is_found_by_name(account):
+            why = "the target sets the port of the rendezvous, metrics the others"
+            yield Reason("", why, Loss.COSMETIC)
+        if _NAME.fullmatch(account.pointer) and not _is_of_sidecar(account):
+            yield Reason("", "the target names its container itself", Loss.COSMETIC)
 
     def _is_partial(self, account: Account) -> bool:
         """Whether fewer pods are to run at once than there are, as in a queue of work."""
@@ -179,7 +186,7 @@ class Reasons:
         bounded = [limit for limit in limits if isinstance(limit, int) and limit > 0]
         if bounded and all(path.endswith("/restart/limit") for path in changed):
             why = f"restarts have a limit in a spec: retries is {bounded[0]} here"
-            yield Reason("", why, Loss.COSMETIC)
+            yield Reason("", why, Loss.BEHAVIOUR)
 
     def _of_one_size(self, changed: tuple[Pointer, ...]) -> Iterator[Reason]:
         """Yield a reason if an elastic range is one size, which the nodes of the spec are."""
@@ -209,6 +216,13 @@ class Reasons:
     def _meets(self, path: Pointer) -> bool:
         """Whether a path is where processes meet: rank 0 is the same for them at any address."""
         return in_group(path).matches(_MEETS) and value_at(self.rendered, path) == "rank 0"
+
+    def _is_found_by_name(self, account: Account) -> bool:
+        """Whether a port has a name, by which Services find it, and is none of the rendezvous."""
+        at = _PORT.fullmatch(account.pointer)
+        holder = mapping(lookup(self.source.parts[account.part].body, at[1]) if at else None)
+        meeting = {port.name for port in self.source.pod().ports if port.meets}
+        return bool(holder.get("name")) and holder["name"] not in meeting
 
     def _is_of_config(self, account: Account) -> bool:
         """Whether a value is an entry of a ConfigMap, imported for its other entries."""

@@ -16,7 +16,7 @@ from trainwright.datatypes.groupkind import SERVICE
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import scalars, with_value
 from trainwright.importing.kept_names import is_text, is_variable
-from trainwright.kinds import KINDS
+from trainwright.kinds import KINDS, SERVED
 from trainwright.kinds.reading import SourceObject
 from trainwright.objects.pods.pod import DOMAIN, Pod, Workload
 
@@ -64,16 +64,30 @@ def _is_near(service: Manifest, workload: Manifest) -> bool:
     return not service.namespace or workload.namespace in ("", service.namespace)
 
 
-def _selector(service: Manifest) -> Mapping[str, Data]:
-    return mapping(service.spec.get("selector"))
+def selector(other: Manifest) -> Mapping[str, Data]:
+    """Return the labels by which a Service or another object, such as a NetworkPolicy, selects."""
+    selects = mapping(other.spec.get("selector") or other.spec.get("podSelector"))
+    return mapping(selects.get("matchLabels", selects))
+
+
+def is_of_run(service: Manifest, others: Sequence[Manifest]) -> bool:
+    """Whether pods find each other by a Service: it has no address, or a training names it."""
+    if service.spec.get("clusterIP") == "None":
+        return True
+    trainings = (other for other in others if other.group_kind in SERVED)
+    texts = (str(text) for other in trainings for at, text in scalars(other.body) if is_text(at))
+    return any(service.name in _NOT_IN_NAMES.split(text) for text in texts)
+
+
+_NOT_IN_NAMES = re.compile(r"[^\w-]+")
 
 
 def _leads(service: Manifest, pod: Pod) -> bool:
     """Whether a Service selects a pod, as far as the labels added by controllers are known."""
     labels = {**pod.labels, **pod.controller_labels}
-    unknown = {k for k in _selector(service) if k not in labels and k.startswith(_DOMAINS)}
-    selector = {k: v for k, v in _selector(service).items() if k not in unknown}
-    return len(selector) > 0 and selector.items() <= labels.items()
+    unknown = {k for k in selector(service) if k not in labels and k.startswith(_DOMAINS)}
+    selected = {k: v for k, v in selector(service).items() if k not in unknown}
+    return len(selected) > 0 and selected.items() <= labels.items()
 
 
 def _is_plain(service: Manifest, pod: Pod) -> bool:
@@ -85,7 +99,7 @@ def _is_plain(service: Manifest, pod: Pod) -> bool:
     ports = mappings(spec.get("ports"))
     labels = {**pod.labels, **pod.controller_labels}
     same = all(port.get("targetPort", port.get("port")) == port.get("port") for port in ports)
-    return set(_selector(service)) <= set(labels) and (spec.get("clusterIP") == "None" or same)
+    return set(selector(service)) <= set(labels) and (spec.get("clusterIP") == "None" or same)
 
 
 # --- their names in texts ------------------------------------------------------------------------
