@@ -144,3 +144,45 @@ def test_import_keeps_both_halves(repository: Repository, resources: Any, tmp_pa
     done = repository.run("import", "--env", "dev", str(path))
     assert done.exit_code == 0, done.output
     assert "resources" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("written", "rendered"),
+    [
+        ("32", "32"),
+        ("0.5", "0.5"),
+        ("1e3", "1000"),
+        ("2.0", "2"),
+        ("0.12345", "0.124"),
+        ("'8'", "8"),
+    ],
+)
+def test_cores_may_be_a_number(written: str, rendered: str, repository: Repository) -> None:
+    made = _resources(repository, f"{{cpu: {written}, memory: 64Gi, limits: {{cpu: {written}}}}}")
+    assert (made["requests"]["cpu"], made["limits"]["cpu"]) == (rendered, rendered)
+
+
+def test_cores_as_a_number_or_as_text_are_one_run(repository: Repository) -> None:
+    _resources(repository, "{cpu: 32, memory: 64Gi}")
+    before = {path for path in repository.tree() if "rendered" in path}
+    _resources(repository, '{cpu: "32", memory: 64Gi}')
+    assert {path for path in repository.tree() if "rendered" in path} == before
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        ("{memory: 64}", 'Write the unit: `memory: "64Mi"` or `memory: "64Gi"`.'),
+        ("{cpu: -1}", "resources.cpu is -1, it must be at least 0"),
+        ("{cpu: 1e300}", "it must be at most 1000000"),
+        ("{cpu: .nan}", "not a valid quantity"),
+        ("{cpu: true}", "must be a string or a number"),
+    ],
+)
+def test_an_amount_that_may_be_another_is_refused(
+    written: str, why: str, repository: Repository
+) -> None:
+    repository.write("dev/jobs/llm.yaml", f"{JOB}resources: {written}\n")
+    done = repository.run("check")
+    assert done.exit_code == 1
+    assert why in done.output

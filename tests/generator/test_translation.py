@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from repository import Repository
+from trainwright.documents.validation import translation
 
 HEAD = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: llm\n"
 IMAGE = 'image: {repository: registry.example.com/a, tag: "1.0"}\n'
@@ -134,3 +135,25 @@ def test_what_cannot_be_translated_is_described(written: str, repository: Reposi
     found = _remedies(repository, f"{beside}{written}\n")
     assert found
     assert not any(remedy.startswith("Write `") for remedy in found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("PyTorchJob", "trainwright import --force --env dev environments/dev/jobs/x.yaml"),
+        ("JobSet", "trainwright import"),
+        ("List", "trainwright import"),
+        ("ConfigMap", "`git mv environments/dev/jobs/x.yaml environments/dev/objects/`"),
+        ("Service", "A Service does not train"),
+        ("CronJob", "A CronJob does not train"),
+        ("Deployment", "stands beside the jobs as it is"),
+        ("Secret", "Create it in the cluster, not in git"),
+    ],
+)
+def test_a_manifest_goes_where_it_is_taken(kind: str, told: str) -> None:
+    data = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}}
+    assert told in translation.of_manifest("environments/dev/jobs/x.yaml", data)
+
+
+def test_a_spec_of_a_newer_version_is_no_manifest() -> None:
+    assert translation.of_manifest("environments/dev/jobs/x.yaml", {"kind": "JobSpec"}) == ""

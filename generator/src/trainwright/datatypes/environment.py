@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Literal
 
+from trainwright.datatypes import quantity
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.durations import seconds
 from trainwright.datatypes.fields import NOT_WRITTEN, written
@@ -18,7 +19,7 @@ from trainwright.datatypes.frozen import dataclass
 class Node:
     """What one node offers to pods, as Kubernetes quantities; empty if unknown."""
 
-    cpu: str = ""
+    cpu: str = field(default="", metadata=written("cpu", read=quantity.cores))
     memory: str = ""
     ephemeral_storage: str = ""
     nics: int | None = None  # of the kind that is counted as an extended resource

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, fields, replace
 from typing import Literal, TypeAlias
 
+from trainwright.datatypes import quantity
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.durations import seconds
 from trainwright.datatypes.environment import Pool, Waiver
@@ -109,18 +110,18 @@ class Resources:
     `request_` and `limit_` fields set one of the two and take precedence.
     """
 
-    cpu: str = ""
+    cpu: str = field(default="", metadata=written("cpu", read=quantity.cores))
     memory: str = ""
     ephemeral_storage: str = ""
     gpu: int = 0
     extended: Mapping[str, int] = field(default_factory=dict)
     hugepages: Mapping[str, str] = field(default_factory=dict)  # amounts by size of a page
-    request_cpu: str = field(default="", metadata=written("requests", "cpu"))
+    request_cpu: str = field(default="", metadata=written("requests", "cpu", read=quantity.cores))
     request_memory: str = field(default="", metadata=written("requests", "memory"))
     request_ephemeral_storage: str = field(
         default="", metadata=written("requests", "ephemeralStorage")
     )
-    limit_cpu: str = field(default="", metadata=written("limits", "cpu"))
+    limit_cpu: str = field(default="", metadata=written("limits", "cpu", read=quantity.cores))
     limit_memory: str = field(default="", metadata=written("limits", "memory"))
     limit_ephemeral_storage: str = field(default="", metadata=written("limits", "ephemeralStorage"))
 

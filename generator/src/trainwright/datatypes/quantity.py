@@ -6,7 +6,7 @@ https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import ROUND_UP, Decimal
 from functools import lru_cache
 
 _SYNTAX = re.compile(
@@ -48,6 +48,16 @@ def count(value: object) -> int | None:
 def _whole(text: str) -> int | None:
     number = read(text)
     return int(number) if number is not None and number == int(number) else None
+
+
+def cores(value: str | float) -> str:
+    """Return cores as a quantity: those of a number are rounded up to thousandths, as Kubernetes
+    does.
+    """
+    if isinstance(value, str):
+        return value
+    text = f"{Decimal(str(value)).quantize(_POWERS['m'], ROUND_UP):f}"
+    return text.rstrip("0").rstrip(".")
 
 
 def format_binary(size: int) -> str:

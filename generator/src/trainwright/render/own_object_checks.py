@@ -128,7 +128,8 @@ def _refused(manifest: Manifest) -> tuple[str, str] | None:
     if kind in TRAINING:
         return (
             f"a {kind} is a run, which begins and ends with a job spec",
-            "Make a job spec of it with `trainwright import`.",
+            "Make a job spec of it with `trainwright import`; what that "
+            "refuses is applied from another place.",
         )
     if kind.group in _FOR_TOOLS or kind == GroupKind("", "List"):
         return f"no cluster takes a {kind}", "Write each object as a document of its own."

@@ -234,7 +234,21 @@ def of_manifest(file: str, data: Fields) -> str:
     version, kind = data.get("apiVersion"), data.get("kind")
     of_kubernetes = version is not None and version != _API_VERSION and kind != _JOB_SPEC
     of_compose = kind is None and isinstance(data.get("services"), Mapping)
+    if of_kubernetes and kind == "Secret":
+        return "Create it in the cluster, not in git, and name it under `secrets` of a job."
+    if of_kubernetes and not _may_train(str(kind)):
+        folder = "/".join([*file.split("/")[:2], "objects/"])
+        how = f"`git mv {file} {folder}`, unless something else applies it"
+        return f"A {kind} does not train, and stands beside the jobs as it is: {how}"
     return of_other_file(file) if of_kubernetes or of_compose else ""
+
+
+def _may_train(kind: str) -> bool:
+    """Whether `trainwright import` reads objects of a kind, or tells what to do with them."""
+    return kind in _OF_TRAININGS or (kind.endswith(("Job", "List")) and kind != "CronJob")
+
+
+_OF_TRAININGS = ("AppWrapper", "Workflow", "RayCluster", "LeaderWorkerSet", "JobSet", "None")
 
 
 def of_other_file(file: str) -> str:

@@ -23,7 +23,8 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
         raise ImportingError(
             f"{part.place('/spec')}: Job/{name} has {pods} pods without completionMode: Indexed, "
             "which do not know their rank, so they are not distributed training: "
-            f"{described(roles(part.body))}"
+            f"{described(roles(part.body))}. Keep applying it, or write completionMode: Indexed if "
+            "they train together"
         )
     return Read(parts=(part, *pod_groups(part, others)))
 
