@@ -104,10 +104,6 @@ def test_the_remedy_holds_the_value_and_is_valid(case: str, repository: Reposito
             'Write the unit: `maxDuration: "3600s"`, `maxDuration: "3600m"` or '
             '`maxDuration: "3600h"`.',
         ),
-        (
-            "resources: {cpu: 4}",
-            'Write `cpu: "4"`.',
-        ),
         ("resources: {requests: {nvidia.com/gpu: 8}}", "Write `resources: {gpu: 8}`."),
         ("resources: {rdma/ib: 1}", "Write `resources: {extended: {rdma/ib: 1}}`."),
         ("namespace: x", "Remove it: environment.yaml has the namespace of all its jobs."),
