@@ -242,6 +242,21 @@ def test_what_prunes_at_once_needs_nothing_more(
     assert "stays in the cluster" not in fine(repository, "cancel", "prod/llm")
 
 
+@pytest.mark.parametrize(
+    ("engine", "own"),
+    [
+        ("argocd", "annotations: {argocd.argoproj.io/sync-options: Prune=false}\n"),
+        ("flux", "annotations: {kustomize.toolkit.fluxcd.io/prune: disabled}\n"),
+        ("flux", "labels: {kustomize.toolkit.fluxcd.io/prune: disabled}\n"),
+    ],
+)
+def test_what_a_run_keeps_from_its_engine_goes_on(
+    engine: str, own: str, repository: Repository
+) -> None:
+    name = _in(repository, f"gitops: {{engine: {engine}, prune: immediate}}\n", own)
+    assert f"{name} would go on" in refused(repository, "cancel", "prod/llm")
+
+
 @pytest.mark.parametrize("queueing", ["", KUEUE], ids=["no queue", "Kueue"])
 @pytest.mark.parametrize(
     "gitops",

@@ -32,10 +32,7 @@ def end_of(subject: Subject) -> End:
         metadata = adopted.manifest.metadata
     else:
         decided = values.build(job, then, name)
-        metadata = {key: decided.get(key) for key in ("annotations", "labels")}
-    # One engine ignores the annotations that were rendered for the other.
-    if then.gitops.engine != environment.gitops.engine and not subject.is_adopted:
-        metadata = {"annotations": job.annotations, "labels": job.labels}
+        metadata = {"annotations": decided.get("annotations"), "labels": decided["commonLabels"]}
     kind = NAMED[job.target].kind or (adopted.manifest.kind if adopted else "")
     return ended((kind, job.namespace, name), metadata, environment, _objects(subject))
 
