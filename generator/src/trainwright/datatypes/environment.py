@@ -77,6 +77,10 @@ class Waiver:
     job: str = "*"  # glob over job names
     place: Location
 
+    def holds(self, today: str) -> bool:
+        """Whether it waives findings on a day."""
+        return self.until >= today
+
 
 @dataclass(frozen=True, slots=True)
 class SeverityOverride:

@@ -71,7 +71,7 @@ def waived(environment: Environment, job: JobFindings, today: str) -> tuple[Waiv
     own, _ = _permitted(environment, job.waivers)
     for _ in _remaining(job.findings, environment, own, today, used):
         pass
-    return tuple(waiver for waiver in own if waiver in used and waiver.until >= today)
+    return tuple(waiver for waiver in own if waiver in used and waiver.holds(today))
 
 
 def _permitted(
@@ -113,7 +113,7 @@ def _remaining(
     for finding in findings:
         matching = [w for w in waivers if w.rule == finding.rule and finding.rule in waivable()]
         used.update(matching)
-        if any(waiver.until >= today for waiver in matching):
+        if any(waiver.holds(today) for waiver in matching):
             continue
         weight = environment.severities.get(finding.rule)
         if weight is None or finding.rule not in waivable():
@@ -129,7 +129,7 @@ def _about(
         if waiver.rule not in waivable():
             message = f"{waiver.rule} is not a rule that can be waived"
             yield dx.UNKNOWN_RULE.at(waiver.place, message, subject=subject, path=path)
-        elif waiver.until < today:
+        elif not waiver.holds(today):
             message = f"the waiver of {waiver.rule} expired on {waiver.until}"
             yield dx.WAIVER_EXPIRED.at(waiver.place, message, subject=subject, path=path)
         elif waiver not in used:
