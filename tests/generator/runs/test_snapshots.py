@@ -211,6 +211,19 @@ def test_a_value_that_moves_to_a_base_stays_what_it_is(repository: Repository) -
     assert "nodes (environments/base/jobs/llm.yaml" in repository.run("list", "jobs").output
 
 
+def test_a_run_goes_on_though_another_has_finished_with_what_its_file_says_now(
+    repository: Repository,
+) -> None:
+    assert repository.run("retire", "prod/llm").exit_code == 0
+    edit(repository, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 2\nflags: {epochs: 5}")
+    before = runs(rendered(repository))
+    assert "prod/rendered/llm/pytorchjob.yaml" in before
+    edit(repository, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
+    edit(repository, "prod/jobs/llm.yaml", "\nflags: {epochs: 5}", "")
+    for _ in range(2):  # the second finds what the first has recorded
+        assert runs(rendered(repository)) == before
+
+
 def test_a_base_under_another_name_starts_nothing(repository: Repository) -> None:
     before = runs(repository.tree())
     edit(repository, "prod/environment.yaml", "pools:", "defaults: {gracePeriod: 5m}\npools:")

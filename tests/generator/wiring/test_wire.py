@@ -432,6 +432,21 @@ def test_a_namespace_is_shared_by_the_runs_that_are_in_it(wired: Repository) -> 
     assert "warning[TW041]: dev renders the same objects into training: mnist-" in done.stderr
 
 
+def test_a_namespace_is_wired_while_a_run_is_in_it(wired: Repository) -> None:
+    place = wired.root / "environments/prod/environment.yaml"
+    place.write_text(place.read_text().replace("namespace: training", "namespace: moved"))
+
+    def destinations() -> set[str]:
+        assert wired.run("render").exit_code == 0
+        bodies = yaml.safe_load_all(wired.run("gitops", "wire", "prod").stdout)
+        (project,) = (body for body in bodies if body["kind"] == "AppProject")
+        return {it["namespace"] for it in project["spec"]["destinations"]}
+
+    assert destinations() == {"moved", "training"}
+    assert wired.run("cancel", "prod", "--orphan").exit_code == 0
+    assert destinations() == {"moved"}
+
+
 _ISSUER, _SUBJECT = r"^https://accounts\.example\.com$", r"^https://github\.com/example/jobs/"
 
 
