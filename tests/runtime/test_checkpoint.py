@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import itertools
 import logging
@@ -605,6 +606,23 @@ def test_a_step_that_was_given_up_is_no_later_one(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     assert checkpoints.latest() == 6
     assert [checkpoints._lacks(step) for step in (6, 7)] == [False, True]
+
+
+def test_a_damaged_checkpoint_makes_up_for_no_failed_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, 1, 2)
+    _flip(tmp_path / "step-0000000002" / "__0_0.distcp")
+    checkpoints = Checkpoints(tmp_path)
+    assert checkpoints.load(uniform(0)) == 1
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Directory, "begin", full)
+    checkpoints.save(2, uniform(2))
+    with pytest.raises(CheckpointError, match="step 2 could not be saved"):
+        checkpoints.close()
 
 
 def _save_and_raise(directory: Path, error: BaseException) -> None:

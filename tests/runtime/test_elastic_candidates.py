@@ -214,6 +214,8 @@ def test_names_of_the_first_nodes_follow_from_that_of_node_0() -> None:
     found = recognise(pytorchjob)
     assert found.names == ("run-worker-0", "run-worker-1", "run-worker-2")
     assert found.number == 2
+    named = {"PET_RDZV_ENDPOINT": "run-worker-0.team.svc:23456"}  # a pod's own name has no domain
+    assert recognise(pytorchjob | named).number == 2
     assert recognise(jobset | {"TRAINWRIGHT_MASTER_ADDR": "10.0.0.1"}).names == ()
 
 

@@ -21,13 +21,21 @@ from trainwright_runtime.checkpoint.objects import store_of
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.coordination.registry import Registry
-from trainwright_runtime.coordination.rules import Answer, Phase
+from trainwright_runtime.coordination.rules import (
+    Answer,
+    Phase,
+    Run,
+    enter,
+    recovered,
+    request_step,
+)
 from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.elastic.errors import TrainingOver
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session
 from trainwright_runtime.launch.machine import free_port
+from trainwright_runtime.recovery.live import _Child
 
 # --- the registry, as workers see it -------------------------------------------------------------
 
@@ -98,6 +106,22 @@ def test_no_worker_begins_while_a_worker_may_come_back_to_a_new_coordinator(
         lambda: newcomer.request_step(0) is Answer.FOLLOW
     )  # the worker says what it holds by itself
     assert newcomer.lineage == worker.lineage
+
+
+def test_a_worker_that_no_other_reaches_does_not_begin() -> None:
+    """The others would follow it, and could not take over what it holds."""
+    alone, _ = enter(Run(recovering=False), "a", "", Phase.NEW)
+    assert request_step(alone, "a", Phase.NEW, apart=True) == (alone, Answer.WAIT)
+    assert request_step(alone, "a", Phase.NEW)[1] is Answer.FOUND
+
+
+def test_of_workers_that_were_out_of_touch_the_latest_lineage_counts() -> None:
+    run = Run()
+    for worker, lineage in (("a", "9/a"), ("b", "10/b"), ("c", "10/b")):
+        run, _ = enter(run, worker, lineage, Phase.HOLDS, sure=False)
+    run = recovered(run)
+    assert (run.lineage, run.holders) == ("10/b", {"b", "c"})
+    assert enter(run, "a", "9/a", Phase.HOLDS)[1] is Phase.STALE
 
 
 def test_a_generation_comes_after_that_of_the_checkpoint(
@@ -571,6 +595,21 @@ def test_the_world_is_known_where_a_worker_begins_after_the_last_step(tmp_path: 
         group.start("w0")
         assert group.wait(60) == {"w0": 0}, group.logs()
         assert (tmp_path / "w0-2.log").read_text() == "0 of 1\n"
+
+
+@pytest.mark.parametrize(
+    ("steps", "restarts"),
+    [((5, 5, 5), 3), ((5, 6, 7), 1), ((5, -1, 6), 1), ((-1, -1, -1), 3), ((7, 6, 7), 3)],
+)
+def test_restarts_are_counted_since_training_moved_on(
+    steps: tuple[int, ...], restarts: int, tmp_path: Path
+) -> None:
+    """By the first step of each life, -1 for one that committed none."""
+    worker = _Child(argv=[], environ={}, label={}, notes=tmp_path / "notes")
+    for step in steps:
+        ending.note(Life(step=step), {ending.VARIABLE: str(worker.notes)})
+        worker.count()
+    assert worker.restarts == restarts
 
 
 @pytest.mark.slow

@@ -299,6 +299,21 @@ def test_documented_words_are_recognised(words: str, name: str | None) -> None:
     assert (cause.name if cause else None) == name
 
 
+@pytest.mark.parametrize(
+    ("cause", "leaves"),
+    [("gpu-fault", True), ("nccl-failed", False), ("peer-lost", False)],
+)
+def test_a_node_leaves_for_a_cause_of_its_own(cause: str, leaves: bool) -> None:
+    """NCCL fails in the same words on a node whose peer was lost."""
+    from trainwright_runtime.recovery.restart import _is_node_fault  # which needs torch
+
+    diagnosed = Failure(
+        who="rank 1", rank=1, worker="", node=Node(rank=1, name="node-1"), time=0,
+        how="exit code 1", error="", own_exit_code=1, cause=causes.BY_NAME[cause],
+    )  # fmt: skip
+    assert _is_node_fault(diagnosed) is leaves
+
+
 def test_each_cause_has_an_example() -> None:
     shown = {*WAYS, *WAYS_OF_TORCH, *WORDS.values(), "hang", "node-unfit"}
     assert {cause.name for cause in CAUSES} <= shown
