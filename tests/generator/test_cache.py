@@ -34,6 +34,7 @@ from trainwright.plan.comparison import PlanOptions
 from trainwright.plan.session import PlanSession
 from trainwright.render import build as plan
 from trainwright.reports.style import Style, written
+from trainwright.runs import meaning
 
 _HEAD = "apiVersion: trainwright.io/v1alpha1\nkind: "
 _OPTIONS = plan.BuildOptions(today="2026-06-01")
@@ -200,10 +201,12 @@ class Edits(RuleBasedStateMachine):
 
     def _retired(self) -> bytes:
         found = plan.build(self.repository.root, (), plan.BuildOptions(today="", use_cache=False))
-        names = (e.runs["a"].object for e in found.environments if "a" in e.runs)
-        name = next(names, "a-00000000")
-        run = f"{{job: a, spec: {name.rpartition('-')[2]}, outcome: succeeded}}"
-        return f"{_HEAD}Ledger\nruns: {{{name}: {run}}}\n".encode()
+        runs = (e.runs["a"] for e in found.environments if e.name == "prod" and "a" in e.runs)
+        run = next(runs, None)
+        name = run.object if run else "a-00000000"
+        own = meaning.digest(run.job, run.run) if run else "0" * 64
+        entry = f"{{job: a, own: '{own}', outcome: succeeded}}"
+        return f"{_HEAD}Ledger\nruns: {{{name}: {entry}}}\n".encode()
 
     # --- edits ------------------------------------------------------------------------------------
 
@@ -395,6 +398,10 @@ STEPS = {
         lambda it: it.link_folder(folder="dev"),
         lambda it: it.render(selection=()),
         lambda it: it.link_folder(folder="base"),
+    ),
+    "a run is retired and comes back": (
+        lambda it: it.write(edit=("prod/ledger.yaml", LEDGERS[1])),
+        lambda it: it.write(edit=("prod/ledger.yaml", LEDGERS[0])),
     ),
     "the spec goes of a run whose files were edited": (
         lambda it: it.edit_rendered(path="prod/rendered/a/pytorchjob.yaml", content=b""),

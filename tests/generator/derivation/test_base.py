@@ -281,9 +281,13 @@ def test_a_committed_edit_that_is_not_rendered_is_noted(tmp_path: Path) -> None:
     assert made.run("render").exit_code == 0
     assert note not in made.run("check").output
     commit(made.root, "Rendered")
+    assert made.run("retire", "prod/other", "--no-render").exit_code == 0
+    assert note not in made.run("check").output
+    commit(made.root, "A line of the ledger, and its run is still there")
+    assert "committed edits of other are not rendered" in made.run("check").output
     path.unlink()
     commit(made.root, "The spec is gone, and its run is not")
-    assert told in made.run("check").output
+    assert told.replace("llm", "llm, other") in made.run("check").output
 
 
 @pytest.mark.parametrize("edit", ["nodes: 3", "nodes: 2\nstate: suspended"])

@@ -37,7 +37,7 @@ from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded
 from trainwright.runs.wiring_files import WiringFiles
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import own_objects
+from trainwright.specs import ledger, own_objects
 from trainwright.specs.select import Selection, select
 from trainwright.tasks import progress
 
@@ -263,7 +263,8 @@ def _held(workspace: Workspace, file: JobFile) -> Iterator[ValueChange]:
 
 
 def _read_by(workspace: Workspace, file: JobFile) -> Iterable[str]:
-    return workspace.job(file).loaded.files if workspace.has(file) else (file.path,)
+    own = workspace.job(file).loaded.files if workspace.has(file) else (file.path,)
+    return (*own, ledger.path(file.environment))
 
 
 def _shared(workspace: Workspace, environments: tuple[EnvironmentBuild, ...]) -> Iterator[Finding]:
