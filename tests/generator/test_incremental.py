@@ -61,7 +61,7 @@ OBJECTS = (
 LEDGERS = (
     "apiVersion: trainwright.io/v1alpha1\nkind: Ledger\nruns: {}\n",
     "apiVersion: trainwright.io/v1alpha1\nkind: Ledger\n"
-    "runs: {gone-12345678: {job: gone, outcome: succeeded, finished: 2026-01-01}}\n",
+    f"runs: {{gone-12345678: {{job: gone, own: '{'0' * 64}', outcome: succeeded}}}}\n",
     "runs: 1\n",
 )
 

@@ -23,6 +23,7 @@ from trainwright.plan.comparison import PlanOptions
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.session import PlanSession
 from trainwright.reports.style import Style, written
+from trainwright.runs import meaning
 from trainwright.runs import record as records
 
 OPTIONS = PlanOptions(against="main", head=None, today="2026-06-01")
@@ -133,9 +134,11 @@ class Person:
         records = sorted((self.root / path).parent.glob("rendered/*/run.lock"))
         if not records or self.chance.randrange(3) == 0:
             return ""
-        record = self.chance.choice(records)
-        found = record.read_text().partition('"object": "')[2].partition('"')[0] or "gone-12345678"
-        return f"{found}: {{job: {record.parent.name}, outcome: succeeded, finished: 2026-01-01}}"
+        chosen = self.chance.choice(records)
+        record, job = records.parse(chosen.read_bytes()), chosen.parent.name
+        own = meaning.digest(record.job, record.run) if record else "0" * 64
+        found = record.object if record else f"{job}-12345678"
+        return f"{found}: {{job: {job}, own: '{own}', outcome: succeeded, finished: 2026-01-01}}"
 
     # --- what is done, and which files and folders a watch reports ---------------------------------
 
