@@ -558,7 +558,7 @@ def test_one_machine_has_the_gpus_of_all_services(tmp_path: Path) -> None:
         ("{v: {command: [s]}}", "Write `entrypoint: {argv: [s]}`"),
         (
             "{v: {entrypoint: {argv: [s]}, maxDuration: 1h}}",
-            "Remove it: maxDuration is of the whole job, and stands at the top.",
+            "Remove it: maxDuration is of the whole job, and is written at the top.",
         ),
         (
             "{v: {entrypoint: {argv: [s, '${{ checkpoint.folder }}']}}}",
@@ -769,7 +769,7 @@ def test_containers_that_have_one_command_have_no_number_of_their_own(tmp_path: 
         ("podPatch: {spec: {}}", "Remove it: a patch is of the pods that train alone."),
         ("gracePeriod: 0s", "Days, hours, minutes and seconds, in that order; more than nothing."),
         ("ready: {within: 0 minutes}", "more than nothing. For example"),
-        ("queue: team", "Remove it: queue is of the whole job, and stands at the top."),
+        ("queue: team", "Remove it: queue is of the whole job, and is written at the top."),
         (
             "env: {A: '${{ roles.rollout.hosts[2] }}'}",
             "the pods of the role have the numbers 0 to 1",

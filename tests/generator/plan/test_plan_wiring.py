@@ -384,7 +384,7 @@ def test_check_names_wiring_that_is_not_up_to_date(flux: Repository) -> None:
     assert _stale(flux) == []
     _job(flux, "fresh")
     assert flux.run("render").exit_code == 0
-    said = ["the wiring is not up to date: wiring/lab/kustomizations.yaml"]
+    said = ["files of wiring/ are not up to date: wiring/lab/kustomizations.yaml"]
     assert _stale(flux) == said
     assert _stale(flux, "lab/probe") == said  # of the same environment
     flux.environment("other", "gitops: {engine: none}\n")
@@ -439,7 +439,7 @@ def test_wiring_that_cannot_be_written_is_no_silence(flux: Repository) -> None:
         assert done.exit_code == 1, (verb, done.output)
         assert "in which the engine finds this environment is not set" in done.output, verb
     assert "error[TW040]" in flux.run("check").output
-    assert "The wiring cannot be written, by environments/lab/environment.yaml:" in (
+    assert "The files of wiring/ cannot be written, by environments/lab/environment.yaml:" in (
         flux.run("render", "--check").stderr
     )
 
@@ -448,8 +448,8 @@ def test_wiring_is_compared_whatever_environments_beside_it_lack(flux: Repositor
     _job(flux, "fresh")
     assert flux.run("render").exit_code == 0
     flux.environment("unwired", "gitops: {engine: argocd}\n")  # without a repository
-    assert _stale(flux) == ["the wiring is not up to date: wiring/lab/kustomizations.yaml"]
-    assert "The wiring is not up to date" in flux.run("render", "--check").stderr
+    assert _stale(flux) == ["files of wiring/ are not up to date: wiring/lab/kustomizations.yaml"]
+    assert "Files of wiring/ are not up to date" in flux.run("render", "--check").stderr
 
 
 def test_another_namespace_lacks_what_the_one_before_has(tmp_path: Path) -> None:

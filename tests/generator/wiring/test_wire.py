@@ -146,7 +146,7 @@ def test_the_wiring_of_what_no_engine_applies_any_more_is_removed(
     own.write_text("# by hand\n")
     leave(wired, "prod")
     wired.run("render")
-    left = "he wiring has files that no engine needs any more: wiring/prod, wiring/argocd-cm.yaml"
+    left = "iles of wiring/ are needed by no engine any more: wiring/prod, wiring/argocd-cm.yaml"
     for verb in (("check",), ("render", "--check"), ("doctor",)):
         assert left in " ".join(wired.run(*verb).output.split()), verb
     assert "wiring/prod" not in wired.run("check", "west").output
@@ -197,7 +197,7 @@ def test_errors_of_one_environment_do_not_hide_what_is_stale_of_others(wired: Re
     wired.job("west/new")
     wired.run("render")
     wired.environment("prod", "gitops: {engine: argocd}\n")  # without a repository
-    stale = "the wiring is not up to date: wiring/west/"
+    stale = "files of wiring/ are not up to date: wiring/west/"
     refused = "in which the engine finds this environment is not set"
     for verb in (("check",), ("render", "--check"), ("doctor",)):
         said = wired.run(*verb).output
@@ -655,7 +655,7 @@ def test_an_environment_whose_name_begins_another_s_may_take_what_applies_its_jo
         done = wired.run("gitops", "wire", environment)
         assert done.exit_code == 0, done.output
         assert (
-            f"warning[TW041]: {other} is wired by an object of the same name: "
+            f"warning[TW041]: {other} has an object of the same name: "
             f"{kind} training-north-east-llm" in done.stderr
         )
         assert "northern" not in done.stderr
@@ -671,7 +671,7 @@ def test_environments_of_one_name_for_the_engine_share_all_of_its_objects(
     done = wired.run("gitops", "wire", "south")
     assert done.exit_code == 0
     assert (
-        "warning[TW041]: north is wired by objects of the same names: AppProject ml, "
+        "warning[TW041]: north has objects of the same names: AppProject ml, "
         "ApplicationSet ml" in done.stderr
     )
     assert "flux" not in done.stderr

@@ -128,6 +128,7 @@ def _say_wiring(context: Context, workspace: Workspace | None) -> None:
     `workspace` has what was read already, unless it was written since.
     """
     from trainwright.api import wired
+    from trainwright.datatypes.layout import WIRING
     from trainwright.datatypes.listing import listed
     from trainwright.files.tree import Folder
     from trainwright.runs.wiring_files import WIRE
@@ -136,7 +137,9 @@ def _say_wiring(context: Context, workspace: Workspace | None) -> None:
     files = wired(workspace or Workspace(Folder(context.root)))
     if files.refused:
         places = listed([str(it.place) for it in files.refused])
-        click.echo(f"The wiring cannot be written, by {places}: run `{WIRE}`.", err=True)
+        click.echo(
+            f"The files of {WIRING}/ cannot be written, by {places}: run `{WIRE}`.", err=True
+        )
     for _, wrong, remedy in files.problems:
         click.echo(f"{wrong[0].upper()}{wrong[1:]}: {remedy[0].lower()}{remedy[1:]}", err=True)
 

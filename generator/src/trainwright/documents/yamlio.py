@@ -288,8 +288,8 @@ def _position(marked: Node | yaml.Event) -> tuple[int, int]:
 
 
 _FILL_IN = (
-    "Write its value, or print the file with what fills it in, such as `helm template`; as a text "
-    "it stands in quotes."
+    "Write its value, or print the file with what fills it in, such as `helm template`; a text "
+    "is quoted."
 )
 
 

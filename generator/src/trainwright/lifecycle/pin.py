@@ -17,7 +17,7 @@ from trainwright.specs import image_lock
 Resolve = Callable[[str, str], str]
 
 _HEAD = """\
-# What image tags stood for when they were looked up. `trainwright pin --record` adds lines here,
+# The digests of image tags when they were looked up. `trainwright pin --record` adds lines here,
 # `trainwright pin --from-lock` reads them.
 apiVersion: trainwright.io/v1alpha1
 kind: ImageLock

@@ -42,10 +42,10 @@ class WiringFiles(NamedTuple):
         those that are left.
         """
         if others := [path for path in self.stale if path not in self.left]:
-            wrong = f"the wiring is not up to date: {listed(others, 3)}"
+            wrong = f"files of {WIRING}/ are not up to date: {listed(others, 3)}"
             yield others[0], wrong, f"Run `{WIRE}`, and apply what it writes."
         if self.left:
-            wrong = f"the wiring has files that no engine needs any more: {tops(self.left)}"
+            wrong = f"files of {WIRING}/ are needed by no engine any more: {tops(self.left)}"
             yield self.left[0], wrong, f"Run `{WIRE}`, {REMOVES}."
 
 

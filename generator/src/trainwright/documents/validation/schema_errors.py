@@ -378,7 +378,7 @@ def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         value = failure.instance[key]
         if _OF_ROLES.issubset(known) and key in JOB_FIELDS:
             remedy = _OF_ROLES_ELSEWHERE.get(key) or (
-                f"Remove it: {key} is of the whole job, and stands at the top."
+                f"Remove it: {key} is of the whole job, and is written at the top."
             )
         elif _OF_JOBS.issubset(known) or _OF_ROLES.issubset(known):
             remedy = _misspelt(key, known) or translation.of_key(key, value, failure.instance)

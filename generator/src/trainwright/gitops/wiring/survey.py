@@ -258,7 +258,7 @@ def _twice(site: Site, given: Counter[tuple[str, str]], settings: Layered) -> It
                 settings.origin(Pointer("/name")),
                 f"the {kind} {name} would be there twice, for different files",
                 remedy="Rename the job that ends in -objects or -prerequisites, or is called so: "
-                "these are ends of names that the wiring uses.",
+                "names of Applications and Kustomizations end so.",
                 subject=site.environment.name,
                 path=Pointer("/gitops/name"),
             )
@@ -280,7 +280,7 @@ def _same_names(
             what = "an object of the same name" if len(same) == 1 else "objects of the same names"
             yield dx.SHARED_OBJECT.at(
                 settings.origin(Pointer("/name")),
-                f"{name} is wired by {what}: {listed([f'{kind} {it}' for kind, it in same])}",
+                f"{name} has {what}: {listed([f'{kind} {it}' for kind, it in same])}",
                 remedy="Set gitops.name in one of them, to a name that begins no other's; where "
                 "different clusters have the two, nothing is wrong.",
                 subject=place.name,
