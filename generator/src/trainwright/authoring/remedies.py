@@ -34,8 +34,8 @@ _MEANT = re.compile(r'[Dd]id you mean "([^"]+)"\?')
 _WRITE = re.compile(r"Write `([^`…]+)`\.")
 _FIELDS = re.compile(r"^Write `([^`…]+)`" + r"(?: and `([^`…]+)`)?" * 3 + r"\.")
 _UNITS = re.compile(r"^Write the unit: ")
-# What a remedy of broken YAML changes: spaces, colons, dashes and quotes.
-_PACKED = re.compile("[\\s:\"'\u2018-\u201e\u00ab\u00bb-]")
+# What a remedy of broken YAML changes: spaces, colons, equals signs, dashes and quotes.
+_PACKED = re.compile("[\\s:=\"'\u2018-\u201e\u00ab\u00bb-]")
 _CODE = re.compile(r"`([^`…]+)`")
 _SET = re.compile(r"`([a-z][A-Za-z]*): ([^`…{}\[\]]+)`")
 _REMOVE = re.compile(r"^(?:Remove|Leave)\b")

@@ -12,7 +12,7 @@ Place = tuple[int, int]  # line and column from 0
 
 _NO_SPACE = re.compile(r"\s*(?:- )?([A-Za-z_][\w./-]*):(?![\s/])(\S.*)")
 _KEY_AND_VALUE = re.compile(r"\s*(?:- )?[^\s#'\"{\[][^#]*?:\s+[^\s#|>&{\[].*", re.DOTALL)
-_NO_COLON = re.compile(r"\s*(?:- )?([A-Za-z_][\w./-]*)(?:\s+(\S.*))?")
+_NO_COLON = re.compile(r"\s*(?:- )?([A-Za-z_][\w./-]*)(?:(?:\s*=\s*|\s+)(\S.*))?")
 _NO_SPACE_AFTER_DASH = re.compile(r"\s*-([A-Za-z0-9_\"'].*)")
 # A value with `${{ … }}` where braces are YAML's: inside of { } or [ ], without quotes.
 _IN_FLOW = re.compile(
@@ -111,6 +111,15 @@ def _tab(fault: Fault) -> Explanation | None:
     return Explanation("a tab is here, where YAML expects spaces", fault.at, remedy)
 
 
+def _no_break_space(fault: Fault) -> Explanation | None:
+    for number in sorted({fault.before, fault.at[0], (fault.since or fault.at)[0]}):
+        column = fault.line(number).find("\u00a0")
+        if column >= 0:
+            message = "a no-break space is here, where YAML expects a space"
+            return Explanation(message, (number, column), "Write a space in its place.")
+    return None
+
+
 def _space(fault: Fault) -> Explanation | None:
     """Explain a missing space: `pool:h100` is one word, and the error shows on a later line."""
     if not re.search("mapping values|expected ':'|expected key|document start", fault.problem):
@@ -148,7 +157,8 @@ def _colon(fault: Fault) -> Explanation | None:
     if not match:
         return None
     key, value = match[1], match[2] or ""
-    message = f'"{shown_pair(key, value, " ").rstrip()}" has no colon behind its key'
+    sign = "=" if "=" in line.partition(value)[0] else " "
+    message = f'"{shown_pair(key, value, sign).rstrip()}" has no colon behind its key'
     return Explanation(message, fault.since, f"Write `{shown_pair(key, value).rstrip()}`.")
 
 
@@ -305,7 +315,8 @@ def _colon_above(fault: Fault) -> Explanation | None:
     same = indent == len(line := fault.line(fault.at[0])) - len(line.lstrip())
     if "mapping values" not in fault.problem or not same or not (meant := missing_colon(above)):
         return None
-    written = meant.replace(": ", " ", 1)
+    sign = " = " if "=" in above.partition(": ")[0] else " "
+    written = meant.replace(": ", sign, 1)
     message = f'"{written}" has no colon behind its key'
     return Explanation(message, (fault.before, indent), f"Write `{meant}`.")
 
@@ -342,6 +353,7 @@ def _escape(fault: Fault) -> Explanation | None:
 _READINGS: tuple[Callable[[Fault], Explanation | None], ...] = (
     _conflict,
     _tab,
+    _no_break_space,
     _space,
     _dash,
     _reference,

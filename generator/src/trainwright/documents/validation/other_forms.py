@@ -14,7 +14,7 @@ from trainwright.datatypes.data import Data, mapping, mappings
 from trainwright.datatypes.durations import SECONDS
 from trainwright.datatypes.pointer import Pointer, with_value
 from trainwright.objects.pods import command
-from trainwright.objects.pods.image_reference import in_spec
+from trainwright.objects.pods.image_reference import in_spec, joined
 from trainwright.objects.pods.launchers import LAUNCHERS, SWITCH
 from trainwright.objects.pods.launching import SHELLS
 
@@ -135,6 +135,13 @@ def image(value: Data) -> Fields | None:
     if not isinstance(value, str) or not value or set(value) & set(" \t\n"):
         return None
     return {"image": in_spec(value)}
+
+
+def image_text(value: Mapping[str, Data]) -> str | None:
+    """Return the text of an image that is written by its parts; None for another mapping."""
+    parts = {"repository", "tag", "digest"}
+    texts = {key: part for key, part in value.items() if key in parts and isinstance(part, str)}
+    return joined(**texts) if texts.keys() == value.keys() and "repository" in texts else None
 
 
 def variables(value: Data) -> Fields | None:

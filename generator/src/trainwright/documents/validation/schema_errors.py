@@ -307,6 +307,8 @@ def _alone(pointer: Pointer, value: Data) -> str:
         text = value[0]
     elif isinstance(value, dict) and value.keys() == {"name"}:
         text = value["name"]
+    elif isinstance(value, dict) and pointer.last == "image":
+        text = forms.image_text(value)
     if not isinstance(text, str | int):
         return ""
     if pointer.last.isdecimal():
@@ -320,6 +322,7 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False,
 
 def _unquoted(pointer: Pointer, value: str, types: list[str]) -> str:
     """Return what to write for a string that means a number or boolean, or "" for any other."""
+    value = value.rstrip(",; ")
     before, slashes, _ = value.partition("//")
     if slashes:
         number_alone = _unquoted(pointer, before.strip(), types)

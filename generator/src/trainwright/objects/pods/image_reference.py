@@ -10,6 +10,11 @@ def split(image: str) -> tuple[str, str, str]:
     return (path, tag, digest) if colon and "/" not in tag else (name, "", digest)
 
 
+def joined(repository: str, tag: str = "", digest: str = "") -> str:
+    """Return an image reference from its parts."""
+    return f"{repository}{tag and f':{tag}'}{digest and f'@{digest}'}"
+
+
 def in_spec(image: str) -> dict[str, str]:
     """Return the parts of an image reference as a spec has them, without those that it lacks."""
     parts = zip(("repository", "tag", "digest"), split(image), strict=True)
