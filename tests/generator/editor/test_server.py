@@ -31,7 +31,7 @@ async def test_findings_are_those_of_unsaved_text(repository: Repository) -> Non
         (found,) = await editor.diagnostics("dev/jobs/train.yaml")
         message, effect, remedy = found.message.split("\n")
         assert message == 'the pool "h100" does not exist in dev'
-        assert effect.startswith("The run would wait for ever")
+        assert effect.startswith("It is not known which nodes the pods are for")
         assert remedy.startswith("help: Declare it in environment.yaml")
         assert found.range == types.Range(types.Position(9, 6), types.Position(9, 10))
         assert path.read_text() == text

@@ -15,10 +15,7 @@ _MISSING = (
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def _absent(arguments: tuple[str, ...]) -> None:
-    """Run the language server for editors, or the MCP server for assistants.
-
-    Both are in the package trainwright-editor.
-    """
+    """Run the language server or the MCP server, once trainwright-editor is installed."""
     raise TrainwrightError(_MISSING)
 
 

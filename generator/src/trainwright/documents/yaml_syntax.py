@@ -157,7 +157,7 @@ def _colon(fault: Fault) -> Explanation | None:
     if not match:
         return None
     key, value = match[1], match[2] or ""
-    sign = "=" if "=" in line.partition(value)[0] else " "
+    sign = "=" if value and "=" in line.partition(value)[0] else " "
     message = f'"{shown_pair(key, value, sign).rstrip()}" has no colon behind its key'
     return Explanation(message, fault.since, f"Write `{shown_pair(key, value).rstrip()}`.")
 
