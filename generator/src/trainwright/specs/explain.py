@@ -141,8 +141,8 @@ def _setting(layer: Layer, pointer: Pointer, value: Data) -> Setting:
 def _nothing(spec: Layered, path: str) -> str:
     known_paths = sorted(set(paths(spec)))
     near = get_close_matches(path, known_paths, n=1, cutoff=0.6)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f'no layer sets "{path}"{hint}'
+    hint = f"did you mean {near[0]}?" if near else "`trainwright explain job` lists all fields"
+    return f'no layer sets "{path}"; {hint}'
 
 
 def paths(spec: Layered) -> Iterator[str]:
