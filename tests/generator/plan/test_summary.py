@@ -35,6 +35,14 @@ STYLE = Style(against="main", command="trainwright plan")
 COST = 335.04
 
 
+MANIFEST = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: a}
+spec: {template: {spec: {containers: [{name: pytorch, command: [train.py, lr=1]}]}}}
+"""
+
+
 def run(name: str, hours: float = 48, pool: str = "h100") -> PlannedRun:
     demand = Demand(
         nodes=Range(1, 1),
@@ -283,7 +291,7 @@ def test_the_commands_of_all_jobs_of_a_row_are_shown() -> None:
     assert "until `kubectl --namespace training delete pytorchjob/a-old`" in shown
     assert f"  {same}\n" in shown
     comment = markdown.render(changes, STYLE)
-    row, fold = comment.split("<details>")
+    row, *_, fold = comment.split("<details>")
     assert re.sub(r"\\(.)", r"\1", row).count(same) == 1
     assert "- `kubectl --namespace training delete pytorchjob/b-old pytorchjob/c-old`\n" in fold
 
@@ -322,10 +330,48 @@ def test_a_terminal_shows_warnings_as_the_comment_does() -> None:
 
 def test_many_warnings_are_counted_and_no_error_is() -> None:
     found = (*_found(Severity.ERROR, 23), *_found(Severity.WARNING, 23))
-    shown = text.render(replace(review([]), findings=found), STYLE)
+    shown = text.render(replace(review([change("a")]), findings=found), STYLE)
     assert shown.count("error[TW718]") == 23
+    assert shown.index("error[TW718]: nothing is saved") < shown.index("ENVIRONMENT  LIMIT")
     assert shown.count("warning[TW718]") == 20
     assert shown.endswith("and 3 more warnings: see `trainwright check`\n")
+
+
+def test_sixty_jobs_are_a_comment_of_a_screen_and_all_of_them_are_in_it() -> None:
+    """Errors and the worst jobs first; the table of pools, warnings and diffs fold away."""
+    pool = CapacityCheck(what="pool h100", unit="GPUs", need=250, most=250, has=64)
+    changes = [change(f"seed-{number:02}", lr=number) for number in range(60)]
+    found = (*_found(Severity.WARNING, 2), *_found(Severity.ERROR), *_found(Severity.NOTE))
+    plan = replace(review(changes, [pool]), findings=found)
+    comment = markdown.render(plan, STYLE)
+    seen, _, folded = comment.partition("\n<details>")
+    assert seen.count("\n") <= 25
+    assert seen.index("❌ [TW718]") < seen.index("| job | what happens")
+    assert all(f"seed\\-{number:02}" in seen for number in range(60))
+    assert seen.count("| 🔁 prod/") == 15
+    assert folded.count("| 🔁 prod/") == 45
+    assert "⚠️ Capacity and budgets: prod pool h100 250 of 64 GPUs: 186 too few</sum" in folded
+    assert "<details><summary>2 warnings, 1 note</summary>" in folded
+    outer, _, inner = folded.partition("<details><summary>60 diffs</summary>")
+    assert "<details><summary>prod/seed-00: new run</summary>" in inner
+    assert "prod/seed-00: new run" not in outer
+
+
+def test_the_command_is_not_repeated_where_the_changed_flags_are_told() -> None:
+    def started(path: str) -> str:
+        after = {"pytorchjob.yaml": MANIFEST.replace("lr=1", "lr=2")}
+        made = change("a")
+        (cause,) = made.causes
+        made = replace(
+            made,
+            before=replace(run("a-old"), files={"pytorchjob.yaml": MANIFEST}),
+            after=replace(run("a-new"), files=after),
+            causes=(replace(cause, path=Pointer(path)),),
+        )
+        return markdown.render(review([made]), STYLE).partition("\n<details>")[0]
+
+    assert "command train.py" in started("/entrypoint/script")
+    assert "command" not in started("/flags/lr")
 
 
 def test_a_comment_has_no_empty_column() -> None:

@@ -193,6 +193,8 @@ def _exceeded(fit: CapacityCheck) -> str:
     amount = f"{words.amount(fit, more)}{' more' if fit.short_before else ''}"
     if fit.is_money:
         return f"exceeded by {amount}"
+    if fit.what == "budget":
+        return f"exceeded by {amount} {fit.unit}"
     return f"lacks {amount} {fit.unit.removesuffix('s') if more == 1 else fit.unit}"
 
 

@@ -1,4 +1,4 @@
-"""The Markdown format, for pull requests: the verdict, a table, findings, and folded diffs.
+"""The Markdown format, for pull requests: the verdict, errors, a table, and the rest folded away.
 
 A comment has a size limit. What does not fit is dropped, and the comment says so: diffs first,
 beginning with the least risky job's, then findings, then rows of the table. Jobs that start, stop
@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import chain
 
-from trainwright.datatypes.finding import Finding, Location, ValueChange
+from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
 from trainwright.datatypes.listing import first, listed, plural
 from trainwright.plan import headline, words
 from trainwright.plan import table as tables
@@ -57,7 +56,9 @@ _ICONS = {
     "outdated": "⏳",
 }
 _ROOM = 600  # characters kept free for what was left out, and for the address of the page
-_NAMES = 12_000  # characters of the names of jobs without a row
+_ROWS = 15  # of the table that are not folded away
+_DIFFS = 3  # that are not folded away together
+_NAMES = 14_000  # characters of the names of jobs without a row in sight
 _STARTED = 8_000  # characters of what these start that was not there before
 _KEPT = 6_000  # characters of the names of jobs that keep an old value
 _CAUSES = 3  # in a row of the table
@@ -67,10 +68,12 @@ _OBJECTS = 4_000  # characters of objects of one's own
 _FORGED = 8_000  # characters of rendered files that no source renders
 _SHARED = 8  # values of one shared file
 _USES = 8_000  # characters of the table of pools
+_USES_TITLE = "Capacity and budgets"
 _HEADS = ("job", "what happens", "because", "requests", "runs")
 _NAME = 200  # characters of a name, a place or a value
 _TEXT = 600  # characters of a sentence, a command or the images of a job
 _MOST = {"command": (3, _TEXT), "privilege": (12, 80)}  # of one sort in a row: how many, how long
+_FLAGS = "/flags"  # of a job spec
 _LINK = 500  # characters of a path that is linked
 
 
@@ -81,20 +84,22 @@ def render(plan: Plan, style: Style) -> str:
     lines = [f"- ⚠️ {prose(line, _TEXT)}\n" for line in words.outside(plan)]
     head += _items(lines, _FORGED, rest="- ⚠️ {}\n")
     head += "".join(f"\n⚠️ {prose(line)}\n" for line in words.notes(plan))
-    head += "".join(f"\n{prose(line)}\n" for line in words.amounts(plan))
     foot = _foot(plan, style)
-    head += _uses(plan)
-    head += _objects(plan, style)
-    findings = [*map(partial(_finding, style), by_weight(plan.findings))]
+    own, uses = _objects(plan, style), _uses(plan)
+    errors = [it for it in by_weight(plan.findings) if it.severity is Severity.ERROR]
+    others = [it for it in by_weight(plan.findings) if it.severity is not Severity.ERROR]
     facts = list(_facts(plan, style))
-    room = LIMIT - len(head) - len(foot) - _ROOM
-    table, rows = _table(groups, plan, style, room * 7 // 10 if findings else room)
-    cut = _named(groups[rows:]) + _started(groups[rows:])
-    room -= len(table) + len(cut)
-    findings_text, hidden = _findings(plan, findings, style, room)
-    room -= len(findings_text)
+    room = LIMIT - len(head) - len(foot) - len(own) - len(uses) - _ROOM
+    table, more, rows = _table(groups, plan, style, room * 7 // 10 if plan.findings else room)
+    room -= len(table) + len(more)
+    blocking, hidden = _findings(errors, style, room)
+    room -= len(blocking)
     shown, used = fitting(facts, room)
     room -= used
+    listed_others, hidden_others = _findings(others, style, room - _ROOM)
+    advice = details(_counts(others), listed_others) if listed_others else ""
+    room -= len(advice)
+    hidden += hidden_others
     kept, used = fitting([_kept(plan)], room)
     room -= used
     # Diffs are formatted one by one, since only the first of thousands fit.
@@ -112,14 +117,24 @@ def render(plan: Plan, style: Style) -> str:
         (len(facts) - len(shown), "paragraph", "paragraphs on shared files"),
         (len(groups) + len(objects) - len(folded), "diff", "diffs"),
     )
-    return "".join((head, table, cut, findings_text, *shown, *kept, *folded, left, foot))
+    texts = (head, blocking, table, own, *shown, more, *kept, uses, advice, _together(folded))
+    return "".join((*texts, left, foot))
 
 
-def _findings(
-    plan: Plan, lines: Sequence[str], style: Style, room: int
-) -> tuple[str, Counter[str]]:
+def _together(diffs: Sequence[str]) -> str:
+    """Return folded diffs, which fold away together if they are many."""
+    text = "".join(diffs)
+    return details(plural(len(diffs), "diff"), text) if len(diffs) > _DIFFS else text
+
+
+def _counts(findings: Sequence[Finding]) -> str:
+    counts = Counter(finding.severity.value for finding in findings)
+    return ", ".join(plural(count, severity) for severity, count in counts.items())
+
+
+def _findings(findings: Sequence[Finding], style: Style, room: int) -> tuple[str, Counter[str]]:
     """Return the findings that fit, some of each file, and the others counted by rule."""
-    findings = by_weight(plan.findings)
+    lines = [_finding(style, finding) for finding in findings]
     if sum(map(len, lines)) >= room:
         findings = fairly(findings)
         lines = [_finding(style, finding) for finding in findings]
@@ -133,14 +148,21 @@ def _rules(counts: Counter[str]) -> str:
 
 
 def _uses(plan: Plan) -> str:
-    """The table of pools, queues and budgets."""
+    """The table of pools, queues and budgets, folded under what the merge exceeds."""
     used = tables.table(plan)
-    rows = []
-    for texts, short in zip(used.texts, used.short, strict=True):
-        name, *others = map(cell, texts)
-        rows.append(_line((f"⚠️ {name}" if short else name, *others)))
+    rows = [_line([*map(cell, texts)]) for texts in used.texts]
+    amounts = "".join(f"\n{prose(line)}\n" for line in words.amounts(plan))
+    if not rows:
+        return amounts
+    exceeded = "; ".join(
+        f"{environment.name} {fit.what} {words.fitting(fit)}"
+        for environment in plan.changing
+        for fit in environment.fits
+        if fit.is_worse
+    )
+    summary = f"⚠️ {_USES_TITLE}: {html(exceeded)}" if exceeded else _USES_TITLE
     shown = some(rows, _USES, "rows", "\n_{}_\n")
-    return f"\n{_heading(used.heads)}{shown}" if rows else ""
+    return details(summary, f"{_heading(used.heads)}{shown}{amounts}")
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -151,20 +173,31 @@ def _heading(heads: Sequence[str]) -> str:
     return f"{_line(heads)}{'|---' * len(heads)}|\n"
 
 
-def _table(groups: Sequence[Alike], plan: Plan, style: Style, room: int) -> tuple[str, int]:
-    """Return a table of as many rows as fit next to a text about the others, and their number."""
-    rows, sizes = [], list[int]()
+def _table(groups: Sequence[Alike], plan: Plan, style: Style, room: int) -> tuple[str, str, int]:
+    """Return the first rows of the table next to a text about all other jobs, the other rows as
+    far as they fit, folded, and how many rows there are.
+    """
+    rows, size, room = [], 0, room - 2 * _ROOM
     for group in groups:
         rows.append(_row(group, style, plan.currency(group.first.file.environment)))
-        sizes.append(len(_line(rows[-1])))
-        if sum(sizes) > room - _ROOM:
+        size += len(_line(rows[-1]))
+        if size > room:
             break
-    if sum(sizes) > room - _ROOM:
-        while rows and sum(sizes) > room - _ROOM - _NAMES - _STARTED:
-            rows.pop()
-            sizes.pop()
     heads, shown = tables.columns(_HEADS, rows)
-    return "".join(("\n", _heading(heads), *map(_line, shown))) if rows else "", len(rows)
+    lines = [*map(_line, shown)]
+    in_sight = lines[:_ROWS]
+    if len(in_sight) < len(groups) or size > room:
+        in_sight, _ = fitting(in_sight, room - _NAMES - _STARTED)
+    others = groups[len(in_sight) :]
+    about = _named(others) + _started(others)
+    room -= sum(map(len, in_sight)) + len(about)
+    folded, _ = fitting(lines[len(in_sight) :], room)
+    heading = f"\n{_heading(heads)}"
+    seen = f"{heading}{''.join(in_sight)}" if in_sight else ""
+    jobs = sum(len(group.changes) for group in others)
+    summary = f"{plural(jobs, 'more job')}: what happens, because of which lines"
+    more = details(summary, f"{_heading(heads)}{''.join(folded)}") if folded else ""
+    return seen + about, more, len(in_sight) + len(folded)
 
 
 def _named(groups: Sequence[Alike]) -> str:
@@ -267,8 +300,10 @@ def _runs(change: JobChange) -> Iterator[str]:
         yield from _some("image", new)
     elif image:
         yield cell(image, _TEXT)
+    told = len(change.causes) <= _CAUSES and all(it.path.parent == _FLAGS for it in change.causes)
     for what, items in words.started(change):
-        yield from _some(what, items)
+        if what != "command" or not told or not change.causes:  # they are told as what changed
+            yield from _some(what, items)
 
 
 def _some(what: str, items: Sequence[str]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from trainwright.datatypes.finding import Finding, Severity, ValueChange
+from trainwright.datatypes.finding import Severity, ValueChange
 from trainwright.datatypes.listing import first, plural
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.visibility import visible
@@ -35,6 +35,10 @@ def _lines(plan: Plan, style: Style) -> Iterator[str]:
     if plan.behind:
         more = plural(plan.behind, "more commit")
         yield f"{style.against} has {more}, whose changes are not looked at"
+    errors = [it for it in plan.findings if it.severity is Severity.ERROR]
+    if errors:
+        yield ""
+    yield from (finding_line(finding, style.paint) for finding in errors)
     used = tables.table(plan)
     if used.rows:
         yield ""
@@ -70,9 +74,10 @@ def _objects(plan: Plan) -> Iterator[str]:
 
 
 def _findings(plan: Plan, style: Style) -> Iterator[str]:
-    """Yield errors, what was asked for, and the first warnings, some of each file."""
-    asked = [finding for finding in plan.findings if _is_asked(finding)]
-    others = [finding for finding in plan.findings if not _is_asked(finding)]
+    """Yield what was asked for, and the first warnings, some of each file; errors came first."""
+    found = [finding for finding in plan.findings if finding.severity is not Severity.ERROR]
+    asked = [finding for finding in found if finding.rule in _ASKED]
+    others = [finding for finding in found if finding.rule not in _ASKED]
     warnings = fairly(finding for finding in others if finding.severity is Severity.WARNING)
     if asked or warnings:
         yield ""
@@ -81,13 +86,9 @@ def _findings(plan: Plan, style: Style) -> Iterator[str]:
     yield from first(warnings, _MOST_WARNINGS, show, "warnings: see `trainwright check`")
 
 
+# A CRD's reports, and fields that are left to a ResourceFlavor.
 _ASKED = (dx.CEL.id, dx.CEL_SKIPPED.id, dx.PLACED_BY_FLAVOR.id)
 _MOST_WARNINGS = 20
-
-
-def _is_asked(finding: Finding) -> bool:
-    """Whether a finding is an error, a CRD's report, or on fields left to a ResourceFlavor."""
-    return finding.severity is Severity.ERROR or finding.rule in _ASKED
 
 
 def _change(group: Alike, style: Style, currency: str) -> Iterator[str]:
