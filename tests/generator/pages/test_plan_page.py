@@ -147,6 +147,20 @@ def test_what_is_asked_for_is_found_by_words_and_by_what_happens(visit: Visit) -
     assert shown.inner_text() == "2 of 60"
 
 
+def test_what_would_choose_nothing_is_not_there(visit: Visit) -> None:
+    few = visit(html.render(plan_of(3), STYLE)).page  # rows that are seen at a glance
+    assert few.locator("#heads").is_visible()
+    for part in ("#filters", "#search", "#grouping"):  # the findings are of one team
+        assert not few.locator(part).is_visible(), part
+    many = visit(html.render(plan_of(8), STYLE)).page  # all of one environment, with one action
+    assert many.locator("#search").is_visible()
+    assert not many.locator("#environment").is_visible()
+    assert many.locator(".chips button").count() == 0
+    none = visit(html.render(replace(plan_of(0), findings=()), STYLE)).page
+    assert none.locator("#shown").inner_text() == "none change"
+    assert not none.locator("#heads").is_visible()
+
+
 def test_filters_are_in_the_address(visit: Visit) -> None:
     review = html.render(plan_of(60), STYLE)
     page = visit(review).page

@@ -15,7 +15,7 @@ from opened_page import Visit
 from repository import Repository
 from trainwright.cluster.pods import LivePod
 from trainwright.cluster.status import RunStatus
-from trainwright.datatypes.finding import Location, ValueChange
+from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.state import Phase, State
@@ -24,6 +24,7 @@ from trainwright.overview.collect import overview, with_goodput
 from trainwright.overview.goodput import parse
 from trainwright.overview.history import Event, events
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
+from trainwright.overview.trouble import troubles
 from trainwright.reports.style import Style
 from trainwright.runs.workspace import JobRun, RunState
 from trainwright.specs.capacity import CapacityCheck
@@ -289,6 +290,42 @@ def test_trouble_comes_first_and_leads_to_its_jobs(visit: Visit) -> None:
     page.get_by_role("link", name="outdated 10").click()
     page.locator('[aria-pressed="true"]').wait_for()
     assert page.locator("#shown").inner_text() == "10 of 50"
+
+
+def test_jobs_with_errors_are_before_failed_ones_and_exceeded_limits() -> None:
+    found = troubled(large(25))
+    error = Finding(
+        rule="TW010", severity=Severity.ERROR, place=Location("environments/env-0/jobs/llm-2.yaml"),
+        message="nodes must be an integer", remedy="Write a number.", subject="env-0/llm-2",
+    )  # fmt: skip
+    kinds = troubles(replace(found, findings=(error,)))
+    assert [kind.kind for kind in kinds] == ["with errors", "failed", "over limit", "outdated"]
+    assert [kind.concern.tone for kind in kinds] == ["danger", "danger", "danger", "warning"]
+
+
+@pytest.mark.parametrize("width", [390, 320])
+def test_a_phone_shows_what_failed_and_the_state_of_each_job(visit: Visit, width: int) -> None:
+    """Without scrolling to the side; the filters and the capacity are a tap away."""
+    page = visit(
+        html.render(troubled(large(25)), STYLE), viewport={"width": width, "height": 844}
+    ).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    within = f"""(found) => found.every((one) => {{
+      const {{ left, right, width }} = one.getBoundingClientRect();
+      return width > 0 && left >= 0 && right <= {width};
+    }})"""
+    failed = page.locator(".attention > li").first.locator("li")
+    assert failed.all_inner_texts()[-1] == "and 2 more"
+    assert failed.evaluate_all(within)
+    badges = page.locator("details.row > summary .badge")
+    assert badges.count() == 25
+    assert badges.evaluate_all(within)
+    assert page.locator("details.row").first.bounding_box()["y"] < 844
+    assert not page.locator("#search").is_visible()
+    page.locator("summary", has_text="Search and filter").click()
+    chips = page.locator(".chips button")
+    assert chips.first.inner_text() == "failed 5"
+    assert chips.evaluate_all(within)
 
 
 def test_limits_are_bars_on_one_scale_the_fullest_first(visit: Visit) -> None:
