@@ -45,7 +45,8 @@ JOBS = {  # one that saves, and three that do not
     "wide": JOB.format(name="wide", nodes=1),
 }
 FASTER = ("lr: 0.1", "lr: 0.2")
-LOST = "nothing of it is saved"
+LOST = "the run with 8 GPUs ends, and nothing of it is saved"
+LATER = "the run with 8 GPUs keeps training until its object is deleted; then it ends, and nothing of it"
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,7 @@ MERGES = {
         (
             "Starts 1 run beside the old one",
             "loses progress later 1",
-            "prod/bert new run: trains on with 8 GPUs until its object is deleted",
-            LOST,
+            f"prod/bert new run: {LATER} is saved",
         ),
         {"loses progress later": 1},
         CONFIRMED,
@@ -97,7 +97,11 @@ MERGES = {
     ),
     "a job is removed, and its run goes on": Merge(
         {"bert": None},
-        ("Leaves 1 job running", "loses progress later 1", "prod/bert left running: trains on"),
+        (
+            "Leaves 1 job running",
+            "loses progress later 1",
+            f"prod/bert left running: {LATER} is saved",
+        ),
         {"loses progress later": 1},
         CONFIRMED,
     ),

@@ -18,14 +18,15 @@ from trainwright.reports.attention import (
     worst_first,
 )
 
-_UNSAVED = "nothing of it is saved"
+_ENDS = "ends, and nothing of it is saved"
+_ENDS_LATER = f"keeps training until its object is deleted; then it {_ENDS}"
 
 
 def attention(plan: Plan) -> tuple[Attention, ...]:
     """Return the kinds that have at least one item."""
     listed = plan.listed
-    lost = (_item(it, f"{it.action.value}: {_UNSAVED}") for it in listed if it.loses)
-    later = (_item(it, _held(it)) for it in listed if _loses_later(it))
+    lost = (_item(it, _ending(it, _ENDS)) for it in listed if it.loses)
+    later = (_item(it, _ending(it, _ENDS_LATER)) for it in listed if _loses_later(it))
     return worst_first(
         (
             *(of_jobs(it.value, Concern.BLOCKS, _blocked(plan, it)) for it in BLOCKED),
@@ -56,11 +57,10 @@ def _loses_later(change: JobChange) -> bool:
     return change.ending is not None and change.ending.loses and change.ending.waits
 
 
-def _held(change: JobChange) -> str:
-    """Return until when the old run of a job goes on, and what it holds."""
+def _ending(change: JobChange, ends: str) -> str:
+    """Return what becomes of the old run of a job, with what it holds."""
     gpus = gpus_of(change.before.demand.gpus) if change.before else ""
-    goes_on = f"trains on {gpus and f'with {gpus} '}until its object is deleted"
-    return f"{change.action.value}: {goes_on}; {_UNSAVED}"
+    return f"{change.action.value}: the run{gpus and f' with {gpus}'} {ends}"
 
 
 def _errors(plan: Plan) -> Iterator[Item]:

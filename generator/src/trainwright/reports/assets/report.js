@@ -32,7 +32,7 @@ function details(job, link) {
     ["cluster", job.live && [job.live.phase, job.live.reason, job.live.message].filter(Boolean).join(": ")],
   ])];
   if (job.held.length) {
-    parts.push(element("p", {}, "Behind what is written now, until ", element("code", {}, `trainwright rerun ${job.job}`), ":"), causes(job.held, link));
+    parts.push(element("p", {}, "Keeps old values until ", element("code", {}, `trainwright rerun ${job.job}`), ":"), causes(job.held, link));
   }
   if (job.roles.length) {
     parts.push(element("table", { class: "list" },
