@@ -1153,7 +1153,7 @@ def test_a_change_of_the_image_is_said_as_such(cloned: Repository) -> None:
     repository = "registry.example.com/ml/train"
     assert f"  image {repository}:1.0 → {repository}:1.1\n" in text
     comment = cloned.run("plan", "--against", "main", "-o", "markdown").output
-    assert f"| {repository}:1.0 → {repository}:1.1 |\n" in comment
+    assert f"<br>image {repository}:1.0 → {repository}:1.1 | " in comment
 
 
 ONE, TWO = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"

@@ -296,6 +296,16 @@ def test_the_commands_of_all_jobs_of_a_row_are_shown() -> None:
     assert "- `kubectl --namespace training delete pytorchjob/b-old pytorchjob/c-old`\n" in fold
 
 
+def test_commands_that_have_no_room_in_a_row_are_with_the_diff() -> None:
+    changes = review([_left(f"seed-{number:02}") for number in range(60)])
+    row, _, fold = re.sub(r"\\(.)", r"\1", markdown.render(changes, STYLE)).partition("\n<details>")
+    assert "the same for prod/seed-01, " in row
+    assert "and 51 more, by the commands with the diff |" in row
+    assert (
+        "- `kubectl --namespace training delete pytorchjob/seed-01-old pytorchjob/seed-02" in fold
+    )
+
+
 def test_commands_that_name_several_objects_are_joined() -> None:
     delete = "kubectl --namespace training delete configmap/x service/"
     (group,) = alike([_left(name, delete) for name in "abc"])
@@ -348,8 +358,8 @@ def test_sixty_jobs_are_a_comment_of_a_screen_and_all_of_them_are_in_it() -> Non
     assert seen.count("\n") <= 25
     assert seen.index("❌ [TW718]") < seen.index("| job | what happens")
     assert all(f"seed\\-{number:02}" in seen for number in range(60))
-    assert seen.count("| 🔁 prod/") == 15
-    assert folded.count("| 🔁 prod/") == 45
+    assert seen.count("| 🔁 prod/") == 10
+    assert folded.count("| 🔁 prod/") == 50
     assert "⚠️ Capacity and budgets: prod pool h100 250 of 64 GPUs: 186 too few</sum" in folded
     assert "<details><summary>2 warnings, 1 note</summary>" in folded
     outer, _, inner = folded.partition("<details><summary>60 diffs</summary>")

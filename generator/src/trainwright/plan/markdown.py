@@ -56,7 +56,7 @@ _ICONS = {
     "outdated": "⏳",
 }
 _ROOM = 600  # characters kept free for what was left out, and for the address of the page
-_ROWS = 15  # of the table that are not folded away
+_ROWS = 10  # of the table that are not folded away
 _DIFFS = 3  # that are not folded away together
 _NAMES = 14_000  # characters of the names of jobs without a row in sight
 _STARTED = 8_000  # characters of what these start that was not there before
@@ -69,7 +69,7 @@ _FORGED = 8_000  # characters of rendered files that no source renders
 _SHARED = 8  # values of one shared file
 _USES = 8_000  # characters of the table of pools
 _USES_TITLE = "Capacity and budgets"
-_HEADS = ("job", "what happens", "because", "requests", "new")
+_HEADS = ("job", "what happens", "because", "requests")
 _NAME = 200  # characters of a name, a place or a value
 _TEXT = 600  # characters of a sentence, a command or the images of a job
 _MOST = {"command": (3, _TEXT), "privilege": (12, 80)}  # of one sort in a row: how many, how long
@@ -285,12 +285,15 @@ def _items(lines: Sequence[str], room: int, what: str = "", rest: str = "- {}\n"
 def _row(group: Alike, style: Style, currency: str) -> tuple[str, ...]:
     change = group.first
     because = "<br>".join(_causes(change.causes, _CAUSES, style))
-    happens = f"**{change.action.value}**: {prose(change.why, _TEXT)}"
-    if same := words.same(listed(group.others, _JOBS), group.commands):
-        happens += f"<br>{prose(same, _TEXT)}"
+    happens = [f"**{change.action.value}**: {prose(change.why, _TEXT)}"]
+    names = listed(group.others, _JOBS)
+    if len(same := words.same(names, group.commands)) > _TEXT:
+        same = f"{words.same(names, ())}, by the commands with the diff"
+    if same:
+        happens.append(prose(same, _TEXT))
     asks = cell(words.signed(group.asked, currency))
     job = f"{_ICONS[change.action.value]} {_owners([group])}"
-    return (job, happens, because, asks, "<br>".join(_runs(change)))
+    return (job, "<br>".join((*happens, *_runs(change))), because, asks)
 
 
 def _runs(change: JobChange) -> Iterator[str]:
@@ -299,7 +302,7 @@ def _runs(change: JobChange) -> Iterator[str]:
     if new and len(image) > _TEXT:
         yield from _some("image", new)
     elif image:
-        yield cell(image, _TEXT)
+        yield cell(f"image {image}", _TEXT)
     told = len(change.causes) <= _CAUSES and all(it.path.parent == _FLAGS for it in change.causes)
     for what, items in words.started(change):
         if what != "command" or not told or not change.causes:  # they are told as what changed
