@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -20,7 +21,7 @@ from trainwright.datatypes.finding import Finding, Location, Severity, ValueChan
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.validation import schema
-from trainwright.plan import markdown
+from trainwright.plan import markdown, training
 from trainwright.plan.model import (
     Action,
     EnvironmentPlan,
@@ -1484,3 +1485,19 @@ def test_a_state_after_the_last_render_is_planned_as_it_will_be_rendered(
         (change,) = plan(cloned)["changes"]
         assert (change["action"], change["after"]["state"]) == ("new run", "suspended")
         assert cloned.run("render").exit_code == 0
+
+
+def test_rendered_files_are_parsed_once_on_each_side(
+    cloned: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[str] = []
+    documents = training.documents
+
+    def counted(run: PlannedRun, name: str, text: str) -> Iterator[dict[str, Any]]:
+        parsed.append(run.object)
+        return documents(run, name, text)
+
+    monkeypatch.setattr(training, "documents", counted)
+    job("nodes: 2", "nodes: 3")(cloned)
+    change = changed(cloned)
+    assert sorted(parsed) == sorted(change[side]["object"] for side in ("before", "after"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainwright.datatypes.environment import Environment
 from trainwright.objects.departure import kustomization_deletion
 from trainwright.plan.model import Action, Ending, PlannedRun
 from trainwright.plan.training import Training, gpus_of, replacement
@@ -29,29 +28,22 @@ _KUSTOMIZATION_FAILS = "its Kustomization stays in the cluster, and fails for wa
 _ENDS = frozenset({Action.DELETED, Action.LEFT, Action.CANCELLED, Action.NEW_RUN, Action.SUSPENDED})
 
 
-def decide(
-    before: PlannedRun | None, after: PlannedRun | None, environment: Environment | None = None
-) -> tuple[Action, str]:
+def decide(was: Training | None, now: Training | None) -> tuple[Action, str]:
     """Return the action and, in one clause, the reason for it.
 
-    `after` is None when the spec is gone. The outcome of an edit depends on the versions that
-    the environment has installed.
+    `now` is None when the spec is gone. The outcome of an edit depends on the versions that the
+    environment has installed.
     """
-    had, has = before is not None and before.object, after is not None and after.object
-    if not had and not has:
-        return Action.UNCHANGED, ""
-    if not had:
-        assert after is not None
+    before, after = was.run if was else None, now.run if now else None
+    if was is None or before is None or not before.object:
+        if after is None or not after.object:
+            return Action.UNCHANGED, ""
         if after.adopted:
             there = "the object goes on as it is in the cluster"
             return Action.ADOPTED, f"{there}, and starts where it is not there"
         return Action.STARTED, _started(after)
-    assert before is not None
-    was = Training(before, environment)
-    if not has:
+    if now is None or after is None or not after.object:
         return _ended(was, after)
-    assert after is not None
-    now = Training(after, environment)
     if before.object != after.object:
         return Action.NEW_RUN, replacement(was, now)
     return _same_object(was, now)

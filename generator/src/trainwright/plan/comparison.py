@@ -36,7 +36,6 @@ from trainwright.plan.left import Departures
 from trainwright.plan.model import (
     Action,
     CrdVerdict,
-    Ending,
     EnvironmentPlan,
     JobChange,
     LeftRun,
@@ -50,7 +49,7 @@ from trainwright.plan.model import (
 from trainwright.plan.object_effects import Surroundings
 from trainwright.plan.places import jobs_at, place_of
 from trainwright.plan.policies import Setting
-from trainwright.plan.revision import Revision
+from trainwright.plan.revision import Revision, files_of
 from trainwright.plan.training import Training, gpus_of
 from trainwright.render import derivation
 from trainwright.render.derivation import Derivation, Underived
@@ -263,11 +262,11 @@ class Comparison(Owner):
             if was is not None and now is not None:
                 yield name, was, now
 
-    def _beginning(self, change: JobChange) -> JobChange:
+    def _beginning(self, change: JobChange, was: Training | None) -> JobChange:
         """Return a change with when the run begins that it begins, and what that waits for."""
         if change.action not in _BEGINS:
             return change
-        why, never = change.why, self._unadmitted(change) or self._waits_behind(change)
+        why, never = change.why, self._unadmitted(change) or self._waits_behind(change, was)
         if change.action is Action.STARTED:
             why = self._starting(change.file, never or why)
             return replace(change, why="; ".join((why, *self._renamed(change.file))))
@@ -291,16 +290,17 @@ class Comparison(Owner):
         short = next((it for it in findings if it.rule == declared_quota_exceeded.id), None)
         return f"never admitted: {short.message}" if short else ""
 
-    def _waits_behind(self, change: JobChange) -> str:
+    def _waits_behind(self, change: JobChange, was: Training | None) -> str:
         """Return that a new run waits for GPUs of its queue which the run that it replaces holds;
         "" if the queue's quota has room for both, or the old run ends.
         """
         before, after = change.before, change.after
-        end, environment = self._ending(change), self._applying(change.file.environment)
+        end = actions.ending(change.action, was) if was else None
         if change.action is not Action.NEW_RUN or end is None or not end.waits:
             return ""
         assert before is not None
         assert after is not None
+        environment = self._applying(change.file.environment)
         quota = environment.queues.get(after.queue) if environment else None
         if quota is None or before.queue != after.queue or after.state != "active":
             return ""
@@ -419,45 +419,46 @@ class Comparison(Owner):
     @tracked()
     def _change(self, file: JobFile) -> JobChange:
         """Return what happens to a job."""
-        change = self._unless_lost(self._planned(file))
+        was = self._training(file)
+        change = self._unless_lost(self._planned(file, was))
         if change.before and change.after and self._unread(file.environment):
             demanded = replace(change.after, demand=change.before.demand)
             change = replace(change, after=demanded)
-        change = self._waiting(self._shared_object(self._beginning(change)))
+        change = self._waiting(self._shared_object(self._beginning(change, was), was))
         action, otherwise = change.action, self._otherwise(change)
         return replace(
             change,
             why="; ".join((change.why, *self._reservations(change, otherwise))),
             causes=change.causes or tuple(self._causes(change)),
-            left=change.before.demand if change.before and self._stays(change) else NOTHING,
+            left=was.run.demand if was and self._stays(change, was) else NOTHING,
             unrendered=action not in _AS_RENDERED
             and not self._is_as_rendered(file)
             and self.before.folder(file.environment).is_there,
             otherwise=otherwise,
-            ending=self._ending(change),
+            ending=actions.ending(action, was) if was else None,
             waivers=self._waived(file) if action not in _AS_RENDERED else (),
         )
 
-    def _planned(self, file: JobFile) -> JobChange:
+    def _planned(self, file: JobFile, was: Training | None) -> JobChange:
         """Return the runs of a job on both sides, and what its sources, or its rendered files where
         these changed, make of the one before.
         """
         now, as_rendered = self._now(file), self._is_as_rendered(file)
-        before = self.before.at_hand(file) if self._is_rendered(file) else self._was(file)
+        before = was.run if was else None
         if as_rendered:
             after = self.after.at_hand(file, now, believed=not self._is_forged(file))
         else:  # what rendering would make of it
             after = self.after.after(file, now, before) if now else None
         environment = self._applying(file.environment)
-        applied = as_rendered and _files(before) != _files(after)
+        applied = as_rendered and files_of(before) != files_of(after)
         if not applied and (self._errors(file) or (now is not None and not now.usable)):
             return self._broken(file, before, after)
-        action, why = actions.decide(before, after, environment)
+        action, why = actions.decide(was, Training(after, environment) if after else None)
         change = JobChange(file=file, action=action, why=why, before=before, after=after)
-        training = self._training(change) if applied and self.after.has(file) else None
-        if training and action in _ENDED and (after is None or after.state not in ENDED):
-            return replace(change, why=f"nothing of it is listed any more; {training.removed}")
-        return self._again(change)
+        unlisted = applied and self.after.has(file) and action in _ENDED
+        if was and unlisted and (after is None or after.state not in ENDED):
+            return replace(change, why=f"nothing of it is listed any more; {was.removed}")
+        return self._again(change, was)
 
     def _reservations(self, change: JobChange, otherwise: tuple[ValueChange, ...]) -> Iterator[str]:
         """Yield in what a run that begins is not that of its sources."""
@@ -514,22 +515,17 @@ class Comparison(Owner):
             return replace(change, action=Action.OUTDATED, why=why, causes=held)
         return replace(change, why=f"{change.why}; {waiting}") if waiting else change
 
-    def _stays(self, change: JobChange) -> bool:
+    def _stays(self, change: JobChange, was: Training) -> bool:
         """Whether the run of the base goes on, although the merge leaves nothing of it in git."""
         unrendered = change.after is None or not change.after.object
         if change.action is Action.BROKEN and unrendered:
             return True
-        goes_on = change.action is not Action.IN_PLACE and self._training(change)
-        return bool(goes_on and goes_on.goes_on(change.after))
+        return change.action is not Action.IN_PLACE and was.goes_on(change.after)
 
-    def _training(self, change: JobChange) -> Training | None:
+    def _training(self, file: JobFile) -> Training | None:
         """Return the run of a job before the merge, or None if it has none."""
-        environment = self._applying(change.file.environment)
-        return Training(change.before, environment) if change.before else None
-
-    def _ending(self, change: JobChange) -> Ending | None:
-        training = self._training(change)
-        return actions.ending(change.action, training) if training else None
+        run = self.before.at_hand(file) if self._is_rendered(file) else self._was(file)
+        return Training(run, self._applying(file.environment)) if run else None
 
     def _is_ledger_lost(self, file: JobFile) -> bool:
         """Whether the ledger of a job that is there cannot be read: what has finished is unknown,
@@ -566,7 +562,7 @@ class Comparison(Owner):
         findings = JobFindings(file.name, now.findings, now.waivers)
         return waived(environment, findings, self._options.today)
 
-    def _shared_object(self, change: JobChange) -> JobChange:
+    def _shared_object(self, change: JobChange, was: Training | None) -> JobChange:
         """Return the change, adjusted to an object that another job has, too: before the merge
         where the job starts with it, or after it where the job loses it.
         """
@@ -576,11 +572,10 @@ class Comparison(Owner):
         elif others:  # an adopted object that git has already
             change = replace(change, action=Action.IN_PLACE, why="; ".join(others))
         keeper = self._keeper(change.file) if change.action in _LEAVES else None
-        training = self._training(change)
-        if keeper is None or training is None:
+        if keeper is None or was is None:
             return change
-        if training.is_kept(change.after):
-            why = f"{training.run.object} goes on as the run of {keeper}"
+        if was.is_kept(change.after):
+            why = f"{was.run.object} goes on as the run of {keeper}"
             return replace(change, action=Action.IN_PLACE, why=why)
         again = "which makes it again: it then trains from the start"
         return replace(change, why=f"{change.why}; it is the run of {keeper}, too, {again}")
@@ -680,7 +675,7 @@ class Comparison(Owner):
     def _forged(self) -> frozenset[JobFile]:
         return frozenset(JobFile(it.environment, it.job) for it in self.underived if it.job)
 
-    def _again(self, change: JobChange) -> JobChange:
+    def _again(self, change: JobChange, was: Training | None) -> JobChange:
         """Return the change, adjusted to an earlier run of the same spec, if any."""
         file, after, why = change.file, change.after, change.why
         if after is not None and after.object in self._back_of(file):
@@ -690,24 +685,24 @@ class Comparison(Owner):
             keep = f"its file requests no other run than before: keep it by `{command}`"
             return replace(change, why=f"{why}; {keep}")
         decision = self._decision(file)
-        was = self.before.job(file).record if self.before.has(file) else None
-        if decision is None or was is None or decision.state != "finished":
+        record = self.before.job(file).record if self.before.has(file) else None
+        if decision is None or record is None or decision.state != "finished":
             return change
-        if finished_as(was, file.name, self.after.ledger(file.environment)) == decision.name:
+        if finished_as(record, file.name, self.after.ledger(file.environment)) == decision.name:
             return change
         again = (
             f"{decision.name} has finished with the same spec, by the ledger, and nothing trains: "
             "`trainwright rerun` begins another run"
         )
-        training = self._training(change)
-        if training and training.run.object:
-            again = f"{again}; {training.removed}"
+        if was and was.run.object:
+            again = f"{again}; {was.removed}"
         return replace(change, action=Action.RETIRED, why=again)
 
     def _met(self, file: JobFile, after: PlannedRun) -> str:
         """Return, in words, what happens to a run whose object may still be in the cluster."""
         there = replace(after, files=self._earlier.texts(file, after.object) or after.files)
-        action, why = actions.decide(there, after, self._applying(file.environment))
+        sides = (Training(run, self._applying(file.environment)) for run in (there, after))
+        action, why = actions.decide(*sides)
         again = "`trainwright rerun` begins another run"
         if action is Action.UNCHANGED:
             return (
@@ -1126,10 +1121,6 @@ def _waivers(side: Revision, file: JobFile) -> set[tuple[str, str]]:
 def _content(spec: Layered) -> str:
     """Return a digest of all values of a spec but its name."""
     return digest_of_data({key: value for key, value in spec.data.items() if key != "name"})
-
-
-def _files(run: PlannedRun | None) -> Mapping[str, str]:
-    return run.files if run else {}
 
 
 _MAKES = frozenset({Action.STARTED, Action.ADOPTED})

@@ -26,9 +26,8 @@ def changes(
         was, now = old.get(identity), new.get(identity)
         if was and now and was.manifest.body == now.manifest.body:
             continue
-        old_manifest, new_manifest = (one.manifest if one else None for one in (was, now))
-        given, granted = (redact(grants(it)) if it else "" for it in (new_manifest, old_manifest))
-        follows = effects(old_manifest, new_manifest, around) if around else ()
+        old_object, new_object = (one.manifest if one else None for one in (was, now))
+        granted, given = (redact(grants(it)) if it else "" for it in (old_object, new_object))
         one = now or was
         assert one is not None
         yield ObjectChange(
@@ -40,7 +39,7 @@ def changes(
             granted=granted if now and given != granted else "",
             before=_text(was) if was else "",
             after=_text(now) if now else "",
-            effects=tuple(map(redact, follows)),
+            effects=tuple(map(redact, effects(old_object, new_object, around))) if around else (),
         )
 
 

@@ -169,7 +169,7 @@ class Revision(Workspace):
         texts: Mapping[str, str] = rendered.files
         if decision.step is Step.KEEP and not texts:
             own = self.applied(file)
-            texts = own.files if own and own.object == decision.name else _files(before)
+            texts = own.files if own and own.object == decision.name else files_of(before)
         run = self._run(self.settled(file, rendered), decision.name, rendered.target, texts)
         adopted = rendered.record is not None and rendered.record.adopted
         return replace(run, state=decision.state, retired=decision.finished, adopted=adopted)
@@ -201,5 +201,6 @@ def _named_by_its_files(run: PlannedRun) -> PlannedRun:
     return replace(run, object=names[0]) if names and run.object not in names else run
 
 
-def _files(run: PlannedRun | None) -> Mapping[str, str]:
+def files_of(run: PlannedRun | None) -> Mapping[str, str]:
+    """Return the rendered files of a run, none if there is no run."""
     return run.files if run else {}
