@@ -808,8 +808,8 @@ class Comparison(Owner):
             left = {cause.path for cause in (*reasons, *self._otherwise(change))}
             waited = causes.of_record(was.record, was.loaded.spec, now.loaded.spec)
             reasons += [cause for cause in waited if cause.path not in left]
-        if action in _BEGINS:  # a line of its own decides that
-            reasons.sort(key=lambda cause: cause.place.file != file.path)
+        if action in _BEGINS:  # which a line of its own on what is trained decides
+            reasons.sort(key=lambda it: (it.place.file != file.path, not is_trained(it.path)))
         yield from reasons or (self._unspecified(file),)
 
     def _of_ledgers(self, file: JobFile) -> Iterator[ValueChange]:

@@ -95,7 +95,7 @@ class Departures:
             return None
         try:
             texts = self._recorded(departure, record).texts()
-        except (OSError, UnicodeDecodeError):
+        except (GitError, OSError, UnicodeDecodeError):  # a partial clone lacks them
             return None
         run = PlannedRun(
             object=record.object,
