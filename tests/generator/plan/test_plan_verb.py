@@ -1501,3 +1501,14 @@ def test_rendered_files_are_parsed_once_on_each_side(
     job("nodes: 2", "nodes: 3")(cloned)
     change = changed(cloned)
     assert sorted(parsed) == sorted(change[side]["object"] for side in ("before", "after"))
+
+
+@pytest.mark.parametrize(("old", "new"), [("2h", "1h"), ("2h", "3h"), ("1h30m", "90m")])
+def test_a_run_that_gets_less_time_may_end_at_once(old: str, new: str, cloned: Repository) -> None:
+    edit(cloned, "prod/jobs/llm.yaml", "maxDuration: 2h", f"maxDuration: {old}")
+    assert cloned.run("render").exit_code == 0
+    git_repository.commit(cloned.root)
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    edit(cloned, "prod/jobs/llm.yaml", f"maxDuration: {old}", f"maxDuration: {new}")
+    ends = "; it fails once it has run for 1h, and at once if it has already"
+    assert (ends in cloned.run("plan", "--against", "main").stdout) is (new == "1h")

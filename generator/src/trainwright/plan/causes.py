@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from trainwright.datatypes.durations import seconds
 from trainwright.datatypes.finding import Location, ValueChange
 from trainwright.datatypes.job import ORDERED
 from trainwright.datatypes.pointer import Pointer, lookup
@@ -27,6 +28,7 @@ _FACTS = (
     "/images/gitSync",
     "/sharedChanges",
 )
+_MAX_DURATION = Pointer("/maxDuration")
 _META = frozenset({"/apiVersion", "/kind", "/extends"})
 
 
@@ -67,6 +69,14 @@ def of_record(record: Record, before: Layered, after: Layered) -> Iterator[Value
         else:
             yield change
     yield from waited
+
+
+def less_time(changes: Iterable[ValueChange]) -> ValueChange | None:
+    """Return the change that lowers the time that a job may take, or None."""
+    limits = (change for change in changes if change.path == _MAX_DURATION and change.after)
+    return next(
+        (it for it in limits if not it.before or seconds(it.after) < seconds(it.before)), None
+    )
 
 
 def of_ledgers(before: Ledger, after: Ledger, job: str) -> Iterator[ValueChange]:

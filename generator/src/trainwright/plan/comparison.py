@@ -426,10 +426,10 @@ class Comparison(Owner):
             change = replace(change, after=demanded)
         change = self._waiting(self._shared_object(self._beginning(change, was), was))
         action, otherwise = change.action, self._otherwise(change)
+        change = replace(change, causes=change.causes or tuple(self._causes(change)))
         return replace(
             change,
             why="; ".join((change.why, *self._reservations(change, otherwise))),
-            causes=change.causes or tuple(self._causes(change)),
             left=was.run.demand if was and self._stays(change, was) else NOTHING,
             unrendered=action not in _AS_RENDERED
             and not self._is_as_rendered(file)
@@ -461,7 +461,9 @@ class Comparison(Owner):
         return self._again(change, was)
 
     def _reservations(self, change: JobChange, otherwise: tuple[ValueChange, ...]) -> Iterator[str]:
-        """Yield in what a run that begins is not that of its sources."""
+        """Yield in what a run that begins is not that of its sources, and when one ends that goes
+        on with less time.
+        """
         file, after = change.file, change.after
         at_hand = self.after.at_hand(file) if self._is_behind(file) else None
         if at_hand and at_hand.object and after and after.object != at_hand.object:
@@ -469,6 +471,10 @@ class Comparison(Owner):
         if otherwise:
             fields = ", ".join(dict.fromkeys(cause.path.dotted for cause in otherwise))
             yield f"not with what its sources have now of {fields}"
+        waits = {edit.path for edit in self._held_back(file)}
+        less = causes.less_time(it for it in change.causes if it.path not in waits)
+        if less and change.action is Action.IN_PLACE:
+            yield f"it fails once it has run for {less.after}, and at once if it has already"
         if after and change.action in _BEGINS and after.image != (change.before or after).image:
             yield from self._locked_otherwise(file)
 
