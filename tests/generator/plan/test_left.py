@@ -106,6 +106,13 @@ def test_a_chain_of_runs_counts(prod: Repository) -> None:
         merged(prod)
     found = planned(prod)
     assert (found["before"], len(found["left"])) == (4 + 8 + 8 + 4 + 8, 3)
+    edit(prod, "llm", "nodes: 1", "nodes: 3")
+    merged(prod)
+    edit(prod, "llm", "nodes: 3", "nodes: 4")
+    text = prod.run("plan", "--against", "HEAD").stdout
+    line = next(it for it in text.splitlines() if it.startswith("prod counts "))
+    assert line.startswith("prod counts 5 runs no longer in git: llm-")
+    assert line.endswith(", which hold 32 GPUs until they are deleted")
 
 
 def test_a_run_counts_no_longer_than_it_may_train(

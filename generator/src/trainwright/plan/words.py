@@ -28,7 +28,7 @@ from trainwright.plan.running import running
 from trainwright.reports.values import change_line
 from trainwright.runs.wiring_files import REMOVES, WIRE, tops
 from trainwright.specs.capacity import CapacityCheck
-from trainwright.specs.demand import Demand, Range
+from trainwright.specs.demand import Demand, Range, total
 
 _SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹"}
 _WHOLE = 100  # from here on money has no cents
@@ -362,10 +362,18 @@ def amounts(plan: Plan) -> Iterator[str]:
 def _left(plan: Plan) -> Iterator[str]:
     """Yield a line for each environment with the runs that are in its sums and not in git."""
     for environment in plan.changing:
-        runs = [f"{run.object} {left_run(run)}" for run in environment.left]
-        if runs and environment.uses:
-            named = listed(runs, _NAMED)
-            yield f"{environment.name} counts {plural(len(runs), 'run')} no longer in git: {named}"
+        left = environment.left if environment.uses else ()
+        said = [f"{run.object} {left_run(run)}" for run in left]
+        if len(left) > _COMMANDS:
+            held = next(asked(total(run.demand for run in left), ""), "")
+            names = listed([run.object for run in left], _NAMED)
+            said = [f"{names}, which hold {held} until they are deleted"]
+        if left:
+            runs = plural(len(left), "run")
+            yield f"{environment.name} counts {runs} no longer in git: {', '.join(said)}"
+
+
+_COMMANDS = 3  # in a line
 
 
 def left_run(run: LeftRun) -> str:
