@@ -233,6 +233,16 @@ def test_a_line_of_the_ledger(repository: Repository, what: str) -> None:
     assert refused == (action == "broken")
 
 
+@pytest.mark.parametrize("new", ["nodez: 3", "flags: ["])
+def test_errors_of_a_base_are_no_errors_of_a_spec(new: str, repository: Repository) -> None:
+    edit(repository, "base/jobs/llm.yaml", "flags: {epochs: 3}", new)
+    action, places = causes(repository)["prod/a"]
+    assert action == "broken"
+    assert places[0].startswith("base/jobs/llm.yaml:")
+    text = repository.run("plan", "--against", "HEAD").stdout
+    assert "broken: environments/base/jobs/llm.yaml has errors; nothing is rendered, and" in text
+
+
 def test_files_of_another_run_that_were_put_back(repository: Repository) -> None:
     edit(repository, "prod/jobs/b.yaml", "nodes: 2", "nodes: 3")
     committed(repository)

@@ -187,3 +187,13 @@ def test_what_follows_from_a_removal(
     )
     deleted = ["the next sync that prunes deletes it", *effects]
     assert told(prod) == ([stays] if prune == "confirm" else deleted)
+
+
+def test_what_a_file_with_errors_has_is_not_removed(copied: Copied, tmp_path: Path) -> None:
+    prod = copied(_confirm, tmp_path / "clone")
+    prod.write("prod/objects/quota.yaml", "kind: [")
+    done = prod.run("plan", "--against", "HEAD")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("1 error\n")
+    assert "is removed" not in done.stdout
+    assert "error[TW001]" in done.stdout

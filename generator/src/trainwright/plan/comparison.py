@@ -68,7 +68,7 @@ from trainwright.runs.fields import is_trained
 from trainwright.runs.record import ENDED
 from trainwright.runs.wiring_files import WiringFiles
 from trainwright.runs.workspace import Asking, ResolvedJob, Workspace
-from trainwright.specs import capacity, demand, files, image_lock
+from trainwright.specs import capacity, demand, files, image_lock, own_objects
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand, Range
 from trainwright.specs.image_lock import ImageError
@@ -496,14 +496,22 @@ class Comparison(Owner):
     def _broken(
         self, file: JobFile, before: PlannedRun | None, after: PlannedRun | None
     ) -> JobChange:
-        errors = self._errors(file)
+        errors, elsewhere = self._errors(file), self._error_elsewhere(file)
         why = f"errors: {errors}" if errors else "its environment has errors"
+        if elsewhere and not errors:
+            why = f"{elsewhere.place.file} has errors"
         why = f"{why}; nothing is rendered"
         if before and before.object:
             why = f"{why}, and {before.object} stays as it is"
         if before and after and before.files != after.files:
             after = after.without_files()
         return JobChange(file=file, action=Action.BROKEN, why=why, before=before, after=after)
+
+    def _error_elsewhere(self, file: JobFile) -> Finding | None:
+        """Return the first error in a file that a job extends, or None if there is none."""
+        found = self.after.job(file).findings if self.after.has(file) else ()
+        errors = (it for it in found if it.severity is Severity.ERROR)
+        return next((it for it in errors if it.place.file not in (file.path, "")), None)
 
     def _waiting(self, change: JobChange) -> JobChange:
         """Return a change with what waits for the next run of its job."""
@@ -801,6 +809,9 @@ class Comparison(Owner):
         was, now = (side.job(file) if both else None for side in (self.before, self.after))
         if not (was and now and was.loaded.spec and now.loaded.spec):
             note = "job spec with errors"
+            if both and (error := self._error_elsewhere(file)):
+                yield ValueChange.noted(f"{error.place.file} has errors", error.place)
+                return
             if not both:
                 note = "new job spec" if self.after.has(file) else "job spec removed"
             yield ValueChange.noted(note, Location(file.path))
@@ -948,6 +959,14 @@ class Comparison(Owner):
             return ()
         return tuple(object_changes.changes(self.before, self.after, name))
 
+    def _touches_objects(self, name: str) -> bool:
+        """Whether the merge edits additional objects of an environment, or what they are held
+        against, and all of it is selected.
+        """
+        inside = (environment_path(name), f"{own_objects.folder(name)}/")
+        edited = any(path.startswith(inside) for path in self.changed)
+        return edited and name in self._selected().whole
+
     def _told_objects(
         self, name: str, active: Sequence[tuple[Job, Demand]]
     ) -> tuple[ObjectChange, ...]:
@@ -1074,7 +1093,7 @@ class Comparison(Owner):
         ]
         if unseen := self.after.ledger(name).unseen:
             checked.append(JobFindings("", tuple(deception.in_lines(unseen, name)), ()))
-        if self._objects(name) or environment_path(name) in self.changed:
+        if self._touches_objects(name):
             checked.append(JobFindings("", object_changes.findings(self.after, name), ()))
         findings = apply_policy(environment, checked, self._options.today, whole=False)
         if self._has_lost_ledger(name):  # which is the one thing to mend

@@ -19,12 +19,17 @@ def changes(
     before: Revision, after: Revision, environment: str, around: Surroundings | None = None
 ) -> Iterator[ObjectChange]:
     """Yield each object added, removed or edited between two revisions, sorted by identity, with
-    what follows `around` it.
+    what follows `around` it. What a file with errors has is not known.
     """
+    there = environment in after.survey.jobs
+    broken = after.own_objects(environment).findings if there else ()
+    unknown = {finding.place.file for finding in broken}
     old, new = _objects(before, environment), _objects(after, environment)
     for identity in sorted({*old, *new}):
         was, now = old.get(identity), new.get(identity)
         if was and now and was.manifest.body == now.manifest.body:
+            continue
+        if was and not now and was.document.file in unknown:
             continue
         old_object, new_object = (one.manifest if one else None for one in (was, now))
         granted, given = (redact(grants(it)) if it else "" for it in (old_object, new_object))
