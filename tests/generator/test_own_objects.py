@@ -286,12 +286,13 @@ def test_a_plan_names_each_object_and_its_line(repository: Repository) -> None:
     repository.write("dev/objects/new.yaml", HEAD.replace("settings", "new"))
     (repository.root / "environments/dev/objects/gone.yaml").unlink()
     message = _ok(repository, "plan", "--against", "main")
-    assert "Objects: 1 added, 1 changed, 1 removed" in message
+    assert "Objects: 1 added, 1 changed, 1 left in the cluster" in message
     assert (
         "dev  ResourceQuota/team is changed  (environments/dev/objects/quota.yaml:4:18)" in message
     )
     assert "ConfigMap/new is added" in message
-    assert "ConfigMap/gone is removed" in message
+    deletion = "kubectl --namespace training delete configmap/gone"
+    assert f"ConfigMap/gone leaves git, and stays in the cluster until `{deletion}`" in message
     assert "ConfigMap/settings" not in message
     found = json.loads(_ok(repository, "plan", "--against", "main", "-o", "json"))["plan"]
     assert found["changes"] == []
@@ -304,6 +305,36 @@ def test_a_plan_names_each_object_and_its_line(repository: Repository) -> None:
     assert "ResourceQuota/team is changed" in _ok(
         repository, "plan", "--against", "main", "-o", "html"
     )
+
+
+@pytest.mark.parametrize(
+    ("gitops", "others", "goes"),
+    [
+        ("{prune: immediate}", True, True),
+        ("{engine: flux, prune: immediate}", True, True),
+        # With the last one its folder goes, of which an engine then applies nothing.
+        ("{prune: immediate}", False, False),
+        ("{prune: immediate, applications: environment}", False, True),
+        ("{prune: confirm}", True, False),
+        ("{engine: none}", True, False),
+    ],
+)
+def test_an_object_that_leaves_git_is_deleted_or_stays(
+    gitops: str, others: bool, goes: bool, repository: Repository
+) -> None:
+    repository.environment("dev", f"gitops: {gitops}\n")
+    repository.write("dev/objects/gone.yaml", HEAD.replace("settings", "gone"))
+    if others:
+        repository.write("dev/objects/quota.yaml", QUOTA)
+    _ok(repository, "render", "--no-cache")
+    git_repository.commit(repository.root, "Before")
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+    (repository.root / "environments/dev/objects/gone.yaml").unlink()
+    for output in ("text", "markdown", "html"):
+        text = _ok(repository, "plan", "--against", "main", "-o", output)
+        assert ("ConfigMap/gone is removed" in text) == goes, output
+        assert ("stays in the cluster until" in text) != goes, output
+        assert ("1 left in the cluster" in text) != goes, output
 
 
 def test_a_plan_shows_how_an_object_changes(repository: Repository) -> None:
@@ -324,7 +355,7 @@ def test_a_plan_shows_how_an_object_changes(repository: Repository) -> None:
     comment, page = (_ok(repository, *plan, "-o", output) for output in ("markdown", "html"))
     assert "<summary>dev: ResourceQuota/team is changed</summary>" in comment
     assert "<summary>dev: ConfigMap/new is added</summary>" in comment
-    assert "<summary>dev: ConfigMap/gone is removed</summary>" in comment
+    assert "<summary>dev: ConfigMap/gone leaves git</summary>" in comment
     for shown in (text, comment, unescape(page).replace("<br>", "\n")):
         old, new = (
             next(

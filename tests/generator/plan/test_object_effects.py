@@ -60,11 +60,12 @@ def _confirm(folder: Path) -> None:
     _prod(folder, "confirm")
 
 
-def told(repository: Repository) -> list[str]:
+def told(repository: Repository, until: str = "") -> list[str]:
     """What a plan says of the only object that changes; each format has it."""
     done = repository.run("plan", "--against", "HEAD", "-o", "json")
     (change,) = json.loads(done.stdout)["plan"]["objects"]
     effects: list[str] = change["effects"]
+    assert change["until"] == until
     text = repository.run("plan", "--against", "HEAD").stdout
     assert all(f"\n  {effect}\n" in text for effect in effects)
     return effects
@@ -181,12 +182,10 @@ def test_what_follows_from_a_removal(
 ) -> None:
     prod = copied(_immediate if prune == "immediate" else _confirm, tmp_path / "clone")
     (prod.root / f"environments/prod/objects/{name}.yaml").unlink()
-    stays = (
-        "no engine deletes it: it stays in the cluster until "
-        f"`kubectl --namespace training delete {kind}/{name}`"
+    until = f"`kubectl --namespace training delete {kind}/{name}`"
+    assert told(prod, until="" if prune == "immediate" else until) == (
+        effects if prune == "immediate" else []
     )
-    deleted = ["the next sync that prunes deletes it", *effects]
-    assert told(prod) == ([stays] if prune == "confirm" else deleted)
 
 
 def test_what_a_file_with_errors_has_is_not_removed(copied: Copied, tmp_path: Path) -> None:

@@ -171,6 +171,23 @@ def test_the_wiring_of_what_no_engine_applies_any_more_is_removed(
     assert "no engine needs" not in wired.run("check").output
 
 
+def test_what_applied_objects_of_ones_own_is_to_be_deleted(
+    wired: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of the Application goes with the last object, and nothing deletes what it made."""
+    monkeypatch.chdir(wired.root)
+    quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: a, namespace: training}\n"
+    path = wired.write("prod/objects/quota.yaml", f"{quota}spec: {{hard: {{pods: '8'}}}}\n")
+    wired.run("render")
+    wired.run("gitops", "wire", "--out", "wiring")
+    path.unlink()
+    wired.run("render")
+    done = wired.run("gitops", "wire", "prod", "--out", "wiring")
+    assert "wiring/prod/objects.yaml: removed\n" in done.stdout
+    deleted = "git show HEAD:./wiring/prod/objects.yaml | kubectl delete --filename -"
+    assert f"stay in the cluster until `{deleted}`" in done.stderr
+
+
 def test_a_folder_that_others_may_write_keeps_what_is_theirs(
     wired: Repository, tmp_path: Path
 ) -> None:

@@ -63,25 +63,31 @@ def wire(
     ours = out.resolve() == (context.root / WIRING).resolve()
     changes = writing.changes(out, surveyed.sound, left if ours else ())
     code = _say(out, changes, environments, check_only=check_only)
-    _say_left(out, left, removed=ours and not check_only, ours=ours)
+    if ours and not check_only:
+        _say_staying(changes.removed)
+    _say_left(out, () if ours else left)
     sys.exit(FINDINGS if surveyed.failed else code)
 
 
-def _say_left(out: Path, left: tuple[str, ...], *, removed: bool, ours: bool) -> None:
-    """Name what is left of environments that no engine applies any more: their objects, or, in a
-    folder that another repository may write as well, the files.
-    """
+def _say_staying(removed: tuple[str, ...]) -> None:
+    """Name the command that deletes the objects of each removed file, which nothing else does."""
     from trainwright.findings.visibility import visible
 
-    for path in left if removed else ():
-        shown = shlex.quote(visible(f"HEAD:./{WIRING}/{path}"))
-        command = f"git show {shown} | kubectl delete --filename -"
-        stay = f"The objects of {visible(str(out / path))} stay in the cluster until `{command}`"
-        click.echo(f"{stay}; with `prune: immediate` that deletes their runs too.", err=True)
-    for folder in () if ours else dict.fromkeys(str((out / path).parent) for path in left):
+    for path in (it for it in removed if "/" in it):  # others are a part of Argo CD's settings
+        name = visible(f"{WIRING}/{path}")
+        command = f"git show {shlex.quote(f'HEAD:./{name}')} | kubectl delete --filename -"
+        stay = f"The objects of {name} stay in the cluster until `{command}`"
+        click.echo(f"{stay}; with `prune: immediate` that deletes what they apply.", err=True)
+
+
+def _say_left(out: Path, left: tuple[str, ...]) -> None:
+    """Name folders of no environment here, in a folder that another repository may write too."""
+    from trainwright.findings.visibility import visible
+
+    for folder in dict.fromkeys(str((out / path).parent) for path in left):
         click.echo(
-            f"{folder} is of no environment that an engine applies here: unless another repository "
-            "wrote it, delete its objects from the cluster, and then the folder.",
+            f"{visible(folder)} is of no environment that an engine applies here: unless another "
+            "repository wrote it, delete its objects from the cluster, and then the folder.",
             err=True,
         )
 

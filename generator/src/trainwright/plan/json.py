@@ -199,6 +199,7 @@ def _object(change: ObjectChange) -> Data:
         "action": change.action,
         "grants": change.grants,
         "granted": change.granted,
+        "until": change.until,
         "effects": list(change.effects),
         "place": place_of(change.place),
     }

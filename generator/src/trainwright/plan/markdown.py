@@ -362,7 +362,8 @@ def _details(group: Alike, style: Style) -> str:
 
 
 def _object_details(change: ObjectChange) -> str:
-    summary = f"{html(change.environment)}: {html(change.object)} is {change.action}"
+    what = "leaves git" if change.until else f"is {change.action}"
+    summary = f"{html(change.environment)}: {html(change.object)} {what}"
     return details(summary, fenced(words.object_diff(change)))
 
 

@@ -169,7 +169,10 @@ class CrdVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ObjectChange:
-    """An object of one's own that is added, changed or removed, and the line that names it."""
+    """An object of one's own that is added, changed or removed, and the line that names it.
+
+    `until` is until when a removed one stays in the cluster; empty if a sync deletes it.
+    """
 
     environment: str
     object: str  # "ConfigMap/team"
@@ -179,6 +182,7 @@ class ObjectChange:
     granted: str = ""  # the same before a merge that changes it
     before: str = ""  # as YAML; empty if it was not there
     after: str = ""
+    until: str = ""
     effects: tuple[str, ...] = ()  # on the object itself, and on jobs
 
 

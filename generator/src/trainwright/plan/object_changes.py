@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.finding import Finding
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
 from trainwright.findings.credentials import redact
+from trainwright.objects.departure import Departure, deletion
+from trainwright.objects.departure import end as end_of
 from trainwright.objects.grants import grants
 from trainwright.plan.model import ObjectChange
 from trainwright.plan.object_effects import Surroundings, effects
@@ -25,6 +29,7 @@ def changes(
     broken = after.own_objects(environment).findings if there else ()
     unknown = {finding.place.file for finding in broken}
     old, new = _objects(before, environment), _objects(after, environment)
+    applied = after.environments.get(environment) or before.environments.get(environment)
     for identity in sorted({*old, *new}):
         was, now = old.get(identity), new.get(identity)
         if was and now and was.manifest.body == now.manifest.body:
@@ -35,6 +40,8 @@ def changes(
         granted, given = (redact(grants(it)) if it else "" for it in (old_object, new_object))
         one = now or was
         assert one is not None
+        until = "" if now else _until(one.manifest, applied, last=not new)
+        follows = () if around is None or until else effects(old_object, new_object, around)
         yield ObjectChange(
             environment=environment,
             object=redact(one.manifest.title),
@@ -44,8 +51,22 @@ def changes(
             granted=granted if now and given != granted else "",
             before=_text(was) if was else "",
             after=_text(now) if now else "",
-            effects=tuple(map(redact, effects(old_object, new_object, around))) if around else (),
+            until=until,
+            effects=tuple(map(redact, follows)),
         )
+
+
+def _until(one: Manifest, environment: Environment | None, *, last: bool) -> str:
+    """Until when an object stays in the cluster that leaves git; empty if a sync deletes it.
+
+    The `last` one takes the folder with it, and without that an engine deletes nothing, unless it
+    applies runs along with the objects.
+    """
+    alone = environment is not None and environment.gitops.applications == "job"
+    end = end_of(one, environment)
+    if end.how is Departure.CONFIRMED or not (end.is_kept or (last and alone)):
+        return redact(end.until)
+    return f"`{redact(deletion(one.kind, one.namespace, one.name, None))}`"
 
 
 def _text(one: OwnObject) -> str:

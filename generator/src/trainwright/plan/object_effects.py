@@ -23,7 +23,6 @@ from trainwright.datatypes.job import Job
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.volumes import Volume
-from trainwright.objects.departure import Departure, End, leaving
 from trainwright.specs.demand import Demand
 
 _NAMED = 3  # jobs in a sentence
@@ -53,24 +52,8 @@ def effects(was: Manifest | None, now: Manifest | None, around: Surroundings) ->
     """Yield what is to be known of an object that is added (it `was` not), changed or removed."""
     one = now or was
     assert one is not None
-    if now is None:
-        leaves = _leaves(one, around.environment)
-        yield leaves
-        if "stays" in leaves:
-            return
     if effect := _EFFECTS.get(one.group_kind):
         yield from effect(was, now, around)
-
-
-def _leaves(one: Manifest, environment: Environment) -> str:
-    """Return what becomes of an object that leaves git."""
-    how = leaving(one.metadata, environment)
-    if End(how).is_kept:
-        command = f"kubectl --namespace {one.namespace} delete {one.kind.lower()}/{one.name}"
-        return f"no engine deletes it: it stays in the cluster until `{command}`"
-    if how is Departure.CONFIRMED:
-        return "Argo CD deletes it once that is confirmed"
-    return "the next sync that prunes deletes it"
 
 
 def _named(jobs: Iterable[Job]) -> str:

@@ -36,17 +36,22 @@ _WHOLE = 100  # from here on money has no cents
 
 def objects(plan: Plan) -> str:
     """Return counts of changed additional objects: "objects: 1 added, 2 changed"."""
-    counts = Counter(change.action for change in plan.objects)
-    parts = (f"{counts[key]} {key}" for key in ("added", "changed", "removed") if counts[key])
+    counts = Counter(_LEFT if change.until else change.action for change in plan.objects)
+    keys = ("added", "changed", "removed", _LEFT)
+    parts = (f"{counts[key]} {key}" for key in keys if counts[key])
     return f"objects: {', '.join(parts)}"
+
+
+_LEFT = "left in the cluster"
 
 
 def changed_object(change: ObjectChange) -> str:
     """Return what happens to an additional object, with what it gives, and to whom."""
     given = f": {change.grants}" if change.grants else ""
     before = f"; before, it {change.granted}" if change.granted else ""
-    gone = " from git" if change.action == "removed" else ""
-    return f"{change.object} is {change.action}{gone}{given}{before}"
+    if change.until:
+        return f"{change.object} leaves git, and stays in the cluster until {change.until}{given}"
+    return f"{change.object} is {change.action}{given}{before}"
 
 
 def object_diff(change: ObjectChange) -> list[str]:
