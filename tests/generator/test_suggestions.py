@@ -48,6 +48,13 @@ def test_the_nearest_is_named(command: tuple[str, ...], nearest: str) -> None:
     [
         (("render", "--env", "prod"), "`trainwright render prod`"),
         (("stop", "prod/llm"), "`suspend`"),
+        (
+            ("stop", "prod/llm"),
+            "names the command that ends what no engine deletes",
+        ),
+        (("kill", "prod/llm"), "`cancel`"),
+        (("remove", "prod/llm"), "a job goes with its file (`git rm`) and `render`"),
+        (("restart", "prod/llm"), "`rerun`"),
         (("start", "prod/llm"), "`resume`"),
         (("apply", "prod"), "`git push`"),
         (("submit", "prod/llm"), "`render`"),
@@ -73,7 +80,7 @@ def test_a_slip_of_an_option_is_none_of_the_program() -> None:
 
 def test_commands_that_are_told_exist() -> None:
     told = {name for line in suggestions.VERBS.values() for name in re.findall("`([a-z]+)", line)}
-    assert told - {"git"} <= {*main.list_commands(click.Context(main))}
+    assert told - {"git", "environments", "retries"} <= {*main.list_commands(click.Context(main))}
     assert not {*suggestions.VERBS} & {*main.list_commands(click.Context(main))}
 
 

@@ -74,19 +74,33 @@ _SAME = {
 }
 # Options by which other tools select what a command is about.
 _SELECTING = frozenset({"--env", "-e", "--environment", "--job", "-f", "--file"})
+_STOPPED = (
+    "`suspend` ends the pods of a run until `resume`, `cancel` takes it out of git, and names the "
+    "command that ends what no engine deletes; either is done once it is merged and synced"
+)
+_REMOVED = (
+    "`cancel` takes a run out of git, `retire` one that has finished, both with the command that "
+    "deletes what no engine does; a job goes with its file (`git rm`) and `render`"
+)
 # Verbs of other tools, and the commands that do what these do.
 VERBS = {
-    "stop": "`suspend` keeps what it saved and can be resumed, `cancel` ends it",
+    **dict.fromkeys(("stop", "kill", "terminate", "abort", "end", "halt"), _STOPPED),
+    **dict.fromkeys(("delete", "remove", "rm", "del", "destroy", "uninstall"), _REMOVED),
     "pause": "`suspend` does it, until `resume`",
+    "restart": "`rerun` begins another run of a job, `resume` goes on with a suspended one",
+    "retry": "`rerun` begins another run of a job; `retries` in its spec are those of one run",
+    "create": "a job is a file in `environments/ENV/jobs`; `import` makes it of what there is",
     "start": "`render` and a merge start a run, `resume` goes on with a suspended one",
     "run": "`render` and a merge start a run, `rehearse` starts it on this machine",
     **dict.fromkeys(
-        ("apply", "submit", "deploy"), "`render`, `git push` and a merge: an engine applies it"
+        ("apply", "submit", "deploy", "sync"),
+        "`render`, `git push` and a merge: an engine applies it",
     ),
-    **dict.fromkeys(("delete", "rm", "kill"), "`cancel` ends a run, `retire` removes a job"),
     "diff": "`plan` names what a merge changes, and `render --check` what render would write",
     "describe": "`status` has the state of a run, `explain` the fields of a job",
-    "get": "`list jobs` has all jobs, `status` the state of a run",
+    **dict.fromkeys(("get", "ls", "ps"), "`list jobs` has all jobs, `status` the state of a run"),
+    "show": "`explain` has the fields of a job, `status` the state of a run",
+    "rollback": "`git revert` and a merge bring back the run of an earlier commit, see `plan`",
     "lint": "`check` finds mistakes in job specs, `validate` in manifests",
     "template": "`render` writes the manifests",
 }
