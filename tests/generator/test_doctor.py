@@ -464,6 +464,16 @@ def states_without_git(repository: Repository) -> dict[str, str]:
     return {item["about"]: item["state"] for item in items if item["state"] != "ok"}
 
 
+def test_what_an_engine_is_not_told_here_is_said(healthy: Repository) -> None:
+    lines = healthy.run("doctor").stdout
+    assert "there is no wiring/: that of dev is elsewhere, or not written" in lines
+    assert "as gitops.repository.url of dev is not set" in lines
+    healthy.environment("dev", "gitops: {engine: none}\n")
+    lines = healthy.run("doctor").stdout
+    assert "there is no wiring/\n" in lines
+    assert "no engine is known to follow one of this repository\n" in lines
+
+
 def test_help_tells_when_it_fails(healthy: Repository) -> None:
     """A warning is no failure: see `states`."""
     assert "exit 1 on errors, 0 on warnings" in " ".join(

@@ -145,7 +145,7 @@ def test_what_is_cancelled_leaves_the_tree_and_comes_back_only_as_a_new_run(
     assert left(repository, "prod/llm") == ["run.lock"]
     assert "  cancelled  " in repository.run("list").stdout
     assert "`trainwright rerun prod/llm`" in refused(repository, "resume", "prod/llm")
-    assert "nothing of it is left" in refused(repository, "suspend", "prod/llm")
+    assert "git has nothing of it to suspend" in refused(repository, "suspend", "prod/llm")
     fine(repository, "rerun", "prod/llm")
     assert "state" not in spec(repository, "prod/llm").read_text()
     assert rendered(repository, "prod/llm")["metadata"]["name"] != before
@@ -154,7 +154,7 @@ def test_what_is_cancelled_leaves_the_tree_and_comes_back_only_as_a_new_run(
 def test_a_selection_skips_what_the_verb_cannot_do(repository: Repository) -> None:
     fine(repository, "cancel", "prod/llm", "--orphan")
     message = fine(repository, "suspend", "prod")
-    assert message.startswith("prod/llm is cancelled: nothing of it is left to suspend\n")
+    assert message.startswith("prod/llm is cancelled: git has nothing of it to suspend\n")
     assert "prod/mnist suspended\n" in message
 
 
@@ -219,6 +219,14 @@ def test_cancel_in_a_queue_under_flux_names_the_one_way_that_there_is(
     # By the next commit it may not have been deleted.
     message = fine(repository, "rerun", "prod/llm")
     assert f"{name} stays in the cluster until `kubectl" in message
+
+
+def test_what_is_not_committed_is_not_done_yet(repository: Repository) -> None:
+    _in(repository, "")
+    told = "Commit it: nothing of it happens before it is merged and applied.\n"
+    assert told not in fine(repository, "suspend", "prod/llm", "--dry-run")
+    assert fine(repository, "suspend", "prod/llm").endswith(told)
+    assert told not in fine(repository, "suspend", "prod/llm")  # which changes nothing
 
 
 def test_the_command_names_what_was_rendered_beside_a_run(repository: Repository) -> None:

@@ -103,6 +103,9 @@ def carry_out(
             click.echo("(dry run: nothing was written)", err=True)
         else:
             _write(context, outcome, environments)
+            click.echo(
+                "Commit it: nothing of it happens before it is merged and applied.", err=True
+            )
 
 
 def _committing(

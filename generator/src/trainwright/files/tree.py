@@ -31,7 +31,7 @@ def find_root(start: Path) -> Path:
             return without_link(folder)
     raise SourceError(
         f"no {ENVIRONMENTS}/ folder in {start} or above it; "
-        "change into the repository, or name it with --root"
+        "change into the repository, name it with --root, or make one with `trainwright init`"
     )
 
 

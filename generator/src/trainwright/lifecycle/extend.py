@@ -18,7 +18,7 @@ def extend(subject: Subject, by: str) -> Step:
     if allowed is None:
         return Step(message="has no maxDuration: it runs as long as it takes", refused=True)
     if subject.is_over:
-        return Step(message="is over: nothing of it is left to extend", refused=True)
+        return Step(message="is over: git has nothing of it to extend", refused=True)
     if not by.startswith("+"):
         if more == seconds(allowed):
             return Step(message=f"may run {allowed} already")

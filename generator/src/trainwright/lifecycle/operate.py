@@ -7,7 +7,7 @@ from trainwright.documents import editing
 from trainwright.kinds import NAMED
 from trainwright.lifecycle.subject import Step, Subject
 
-_OVER = "is over: nothing of it is left to"
+_OVER = "is over: git has nothing of it to"
 
 
 def prioritize(subject: Subject, priority: str) -> Step:

@@ -20,7 +20,7 @@ def suspend(subject: Subject) -> Step:
     if state == "suspended":
         return Step(message="is suspended already")
     if state == "cancelled":
-        return Step(message="is cancelled: nothing of it is left to suspend", refused=True)
+        return Step(message="is cancelled: git has nothing of it to suspend", refused=True)
     if subject.finished:
         return Step(message=f"has finished: {subject.object} is in the ledger", refused=True)
     raw = in_state(subject, "suspended")
@@ -40,7 +40,7 @@ def resume(subject: Subject) -> Step:
         return Step(message="is not suspended")
     if state == "cancelled":
         again = f"`trainwright rerun {subject.file}` starts a new run"
-        return Step(message=f"is cancelled and its object gone; {again}", refused=True)
+        return Step(message=f"is cancelled, and not suspended: {again}", refused=True)
     return Step(message="resumed", files={subject.file.path: in_state(subject, "active")})
 
 

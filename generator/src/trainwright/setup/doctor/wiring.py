@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.datatypes.layout import WIRING
+from trainwright.datatypes.listing import listed
 from trainwright.gitops.wiring import writing
+from trainwright.gitops.wiring.survey import applied
 from trainwright.setup.doctor.diagnosis import Diagnosis, Examined, error, ok, warning
 
 
@@ -14,7 +16,9 @@ def wiring(examined: Examined) -> Iterator[Diagnosis]:
     reason for which it cannot write them.
     """
     if not (examined.root / WIRING).is_dir():
-        yield ok(f"there is no {WIRING}/")
+        names = listed(applied(examined.workspace))
+        elsewhere = f": that of {names} is elsewhere, or not written" if names else ""
+        yield ok(f"there is no {WIRING}/{elsewhere}")
         return
     files = writing.compared(examined.workspace)
     for refusal in files.refused:
