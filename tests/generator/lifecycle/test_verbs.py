@@ -235,6 +235,14 @@ def test_the_command_names_what_was_rendered_beside_a_run(repository: Repository
     assert f"`{DELETION}{name} networkpolicy/{name}`" in message
 
 
+def test_the_command_names_them_once_it_was_cancelled_too(repository: Repository) -> None:
+    """The record of a run that was cancelled has no objects."""
+    name = _in(repository, FLUX, "network: isolated\n")
+    fine(repository, "cancel", "prod/llm", "--orphan")
+    message = fine(repository, "rerun", "prod/llm")
+    assert f"`{DELETION}{name} networkpolicy/{name}`" in message
+
+
 def test_a_release_of_flux_is_what_has_to_be_deleted(repository: Repository) -> None:
     name = _in(repository, "gitops: {engine: flux, mode: chart, chart: {path: chart}}\n")
     message = refused(repository, "cancel", "prod/llm")

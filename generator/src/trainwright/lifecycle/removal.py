@@ -5,11 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 
 from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.errors import EngineError
 from trainwright.datatypes.job import Job
-from trainwright.helm import values
+from trainwright.helm import engines, values
+from trainwright.helm.engines import ChartRefusal
 from trainwright.kinds import NAMED
 from trainwright.lifecycle.subject import Subject
 from trainwright.objects.departure import Departure, End, ended
+from trainwright.render import objects
+from trainwright.runs.record import Record
 from trainwright.runs.recorded_job import CannotAdjust, recorded_job
 
 
@@ -34,12 +38,21 @@ def end_of(subject: Subject) -> End:
         decided = values.build(job, then, name)
         metadata = {"annotations": decided.get("annotations"), "labels": decided["commonLabels"]}
     kind = NAMED[job.target].kind or (adopted.manifest.kind if adopted else "")
-    return ended((kind, job.namespace, name), metadata, environment, _objects(subject))
+    others = _objects(subject.record, job, then)
+    return ended((kind, job.namespace, name), metadata, environment, others)
 
 
-def _objects(subject: Subject) -> tuple[tuple[str, str], ...]:
-    """The kind and name of each object of a job's run, as recorded."""
-    return subject.record.objects_by_kind if subject.record is not None else ()
+def _objects(record: Record | None, job: Job, then: Environment) -> tuple[tuple[str, str], ...]:
+    """The kind and name of each object of a job's run: as recorded, or of one that was cancelled,
+    as it was rendered.
+    """
+    if record is None or record.objects or record.adopted:
+        return record.objects_by_kind if record else ()
+    try:
+        texts = objects.texts(job, then, record.object, engines.engine())
+    except (ChartRefusal, EngineError):
+        return ()
+    return tuple((it.kind, it.name) for it in objects.manifests(texts, job.target))
 
 
 def _as_begun(subject: Subject) -> tuple[Job, Environment]:
