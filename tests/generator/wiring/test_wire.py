@@ -219,7 +219,7 @@ def test_errors_of_one_environment_do_not_hide_what_is_stale_of_others(wired: Re
     for verb in (("check",), ("render", "--check"), ("doctor",)):
         said = wired.run(*verb).output
         assert stale in said.lower(), verb
-        assert refused in said or "The wiring cannot be written, by " in said, verb
+        assert refused in said or "The files of wiring/ cannot be written, by " in said, verb
         assert "argocd-cm" not in said, verb
     done = wired.run(*wire, "--check")
     assert (done.exit_code, refused in done.stderr) == (1, True)

@@ -185,7 +185,7 @@ def _table(groups: Sequence[Alike], plan: Plan, style: Style, room: int) -> tupl
             break
     heads, shown = tables.columns(_HEADS, rows)
     lines = [*map(_line, shown)]
-    in_sight = lines[:_ROWS]
+    in_sight: Sequence[str] = lines[:_ROWS]
     if len(in_sight) < len(groups) or size > room:
         in_sight, _ = fitting(in_sight, room - _NAMES - _STARTED)
     others = groups[len(in_sight) :]
