@@ -192,3 +192,98 @@ def test_any_text_has_lines_or_an_open_quote() -> None:
         text = "".join(signs[(number >> shift) % 16] for shift in (0, 4, 8))
         with suppress(ImportingError):
             list(lines("", pasted.commands_of(text)))
+
+
+def test_only_what_a_terminal_printed_is_left_out_of_a_block(tmp_path: Path) -> None:
+    text = (
+        "# Model\n\n```bash\npip install -e .\n```\n\n```bash\n$ torchrun --nproc-per-node 2 \\\n"
+        "    train.py\nloss: 1\n```\n\n```python\ntorchrun(x)\n```\n\n```\npython eval.py\n```\n"
+    )
+    _, done = imported(tmp_path, "README.md", text)
+    (one,) = done.imported
+    assert (one.spec["name"], one.spec["entrypoint"]) == ("train", {"script": "train.py"})
+    fields = [entry.field for entry in one.left]
+    assert fields.count("pip") == fields.count("python") == 1
+    assert "loss:" not in fields
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "!torchrun --nproc-per-node 2 train.py",
+        "PS C:\\Users\\me> torchrun --nproc-per-node 2 train.py",
+        "conda activate x\npip install -e .\ntorchrun --nproc-per-node 2 train.py\n",
+        "torchrun --nproc-per-node 2 train.py\r\n",
+    ],
+)
+def test_other_places_that_people_copy_from(text: str, tmp_path: Path) -> None:
+    _, done = imported(tmp_path, "train.txt", text)
+    (one,) = done.imported
+    assert (one.spec["launcher"], one.spec["resources"]) == ("torchrun", {"gpu": 2})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python -m torch.distributed.launch --nproc_per_node=8 train.py",
+        "accelerate launch --num_processes 8 train.py",
+        "deepspeed --num_gpus=8 train.py",
+    ],
+)
+def test_the_gpus_of_any_launcher_are_its_processes(command: str, tmp_path: Path) -> None:
+    made = spec(tmp_path, "train", command)
+    assert made["resources"] == {"extended": {"nvidia.com/gpu": 8}}
+
+
+def test_all_gpus_are_those_of_the_pool_that_has_as_many(tmp_path: Path) -> None:
+    environment = tmp_path / "environments/lab/environment.yaml"
+    environment.parent.mkdir(parents=True)
+    environment.write_text(
+        "apiVersion: trainwright.io/v1alpha1\nkind: Environment\nnamespace: lab\n"
+        "kubernetes: {version: '1.34'}\ntargets: {job: {}}\npools:\n"
+        "  small: {resource: nvidia.com/gpu, gpusPerNode: 2}\n"
+        "  large: {resource: nvidia.com/gpu, gpusPerNode: 8}\n",
+        encoding="utf-8",
+    )
+    found = ImportInput()
+    found.commands("a", "docker run --gpus all a:1 torchrun --nproc_per_node=8 train.py")
+    (one,) = run(tmp_path, found, ImportOptions(environment="lab", write=False)).imported
+    assert (one.spec["pool"], one.spec["resources"]) == ("large", {"gpu": 8})
+
+
+@pytest.mark.parametrize(
+    ("kind", "remedy"),
+    [
+        ("Pod", "Write its spec under spec.template of a Job, and import that"),
+        ("CronJob", "Write its jobTemplate as a Job, and import that"),
+        ("MPIJob", "such as a JobSet that starts torchrun"),
+    ],
+)
+def test_a_kind_that_is_not_read_is_told_what_to_become(
+    kind: str, remedy: str, tmp_path: Path
+) -> None:
+    pod = {"spec": {"containers": [{**CONTAINER, "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
+    bodies = {
+        "Pod": {"apiVersion": "v1", **pod},
+        "CronJob": {
+            "apiVersion": "batch/v1",
+            "spec": {"jobTemplate": {"spec": {"template": pod}}},
+        },
+        "MPIJob": {
+            "apiVersion": "kubeflow.org/v2beta1",
+            "spec": {"mpiReplicaSpecs": {"Launcher": {"template": pod}}},
+        },
+    }
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump({"kind": kind, **bodies[kind]}), encoding="utf-8")
+    found = ImportInput()
+    found.files((str(path),))
+    assert remedy in found.problems[0]
+
+
+def test_a_file_of_no_known_kind_is_told_how_its_command_is_imported(tmp_path: Path) -> None:
+    path = tmp_path / "task.yaml"
+    path.write_text("num_nodes: 2\nrun: torchrun train.py\n", encoding="utf-8")
+    found = ImportInput()
+    found.files((str(path),))
+    assert "import the command that it starts with --command" in found.beside[0].why

@@ -240,7 +240,7 @@ def _holds_commands(file: str, text: str) -> bool:
     shown_commands = pasted.commands_of(text)
     commands = lines("", shown_commands)
     if text == shown_commands and not _is_script(file, text):
-        commands = islice(dropwhile(lambda line: slurm.is_harmless(line.words), commands), 1)
+        commands = islice(dropwhile(_prepares, commands), 1)
     try:
         return any(map(_starts, commands))
     except ImportingError:
@@ -253,6 +253,10 @@ def _is_script(file: str, text: str) -> bool:
 
 def _starts(line: Line) -> bool:
     return _reader(line.words) is not None or slurm.starts_training(line.words)
+
+
+def _prepares(line: Line) -> bool:
+    return slurm.prepares(line.words) and not _starts(line)
 
 
 def _is_object(body: Data) -> bool:
@@ -270,6 +274,11 @@ def _why_beside(part: SourceObject, parts: Sequence[SourceObject]) -> str:
         return (
             f"it selects pods by {run_label}, which another run has otherwise: select them by "
             "a label of podLabels, and keep applying it"
+        )
+    if not part.group_kind.kind:
+        return (
+            "it is neither an object of a cluster nor a compose file: import the command that it "
+            "starts with --command"
         )
     return "it is not a training workload: keep applying it as it is"
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from trainwright.datatypes.environment import Environment, Pool
 from trainwright.datatypes.frozen import dataclass
 from trainwright.kinds.reading import ImportingError
+from trainwright.objects.pods.launching import options
 from trainwright.objects.pods.pod import Pod
+from trainwright.objects.pods.template import Container
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,9 @@ def choices(environment: Environment, pod: Pod, wanted: str) -> Iterator[Choice]
     if not wanted:
         _refuse_uncounted(environment, requested)
     pools: list[Pool | None] = [p for p in environment.pools.values() if p.resource in requested]
+    if "all" in requested.values():  # as many as the processes that are started
+        started = options(Container("", {"command": list(pod.argv)})).get("nproc-per-node")
+        pools.sort(key=lambda pool: pool is None or str(pool.gpus_per_node) != started)
     pools += [p for p in environment.pools.values() if not p.resource]
     for pool in [environment.pools[wanted]] if wanted else [*pools, None]:
         for apart in (True, False):

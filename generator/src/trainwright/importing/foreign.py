@@ -52,7 +52,7 @@ def refuse(part: SourceObject, *, servers: bool = False) -> None:
     if pod_roles and (kind.kind not in workflows.SERVERS or servers or trains):
         raise ImportingError(
             f"{part.place('')}: {_title(part)} is of a kind that is not read. It holds "
-            f"{described(pod_roles)}. Write it as one of the kinds that are, or keep applying it"
+            f"{described(pod_roles)}. {_REMEDIES.get(kind.kind, _AS_ANOTHER)}, or keep applying it"
         )
     if not pod_roles and kind.kind.endswith("Job") and kind.group:
         raise ImportingError(
@@ -66,6 +66,13 @@ def refuse(part: SourceObject, *, servers: bool = False) -> None:
                 f"{part.place(at)}: {_title(part)} is of a kind that is not read. It holds a "
                 f"{inner.kind}: import that from a file of its own, or keep applying it"
             )
+
+
+_AS_ANOTHER = "Write it as one of the kinds that are, such as a JobSet that starts torchrun"
+_REMEDIES = {
+    "Pod": "Write its spec under spec.template of a Job, and import that",
+    "CronJob": "Write its jobTemplate as a Job, and import that",
+}
 
 
 def _launches(role: Role) -> bool:

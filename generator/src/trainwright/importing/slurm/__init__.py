@@ -24,6 +24,7 @@ from trainwright.importing.slurm.step import (
     is_harmless,
     is_launcher,
     pod_command,
+    prepares,
     program_name,
     starts_training,
     step_of,
@@ -32,7 +33,7 @@ from trainwright.importing.slurm.step import (
 from trainwright.importing.source import Source
 from trainwright.kinds.reading import ImportingError, SourceObject
 
-__all__ = ["is_harmless", "is_script", "read", "starts_training"]
+__all__ = ["is_harmless", "is_script", "prepares", "read", "starts_training"]
 
 _SEVERAL = re.compile(r"^#SBATCH[ \t]+(?:het|pack)job\b|--(?:het|pack)-group\b", re.MULTILINE)
 _CHAIN = re.compile(r"\d+(?:-\d+)?%1")

@@ -26,7 +26,6 @@ from trainwright.importing.slurm.step import (
 from trainwright.importing.slurm.words import (
     CONTAINERS,
     HARMLESS,
-    LAUNCHERS,
     is_check,
     sets_up,
     sourced,
@@ -36,6 +35,8 @@ from trainwright.importing.wrappers import unwrapped
 from trainwright.kinds.reading import Loss, NotImported, shown
 from trainwright.objects.pods import command as launched
 from trainwright.objects.pods.launching import MPI
+from trainwright.objects.pods.launching import options as options_of
+from trainwright.objects.pods.template import Container
 
 _WHERE_AND_WHEN = frozenset(
     "--nodelist --exclude --constraint --qos --account --reservation --dependency --begin "
@@ -182,12 +183,7 @@ def gpus_of_launcher(
     That is so with `--exclusive`, and without Slurm. The assumption is returned as well.
     """
     given = step.given
-    names = [PurePosixPath(word).name for word in command]
-    at = next((i for i, name in enumerate(names) if name in LAUNCHERS), 0)
-    launch = launched.parse(tuple(command[at:]))
-    processes = launch.options.get("nproc-per-node") or launch.options.get("num-gpus", "")
-    if launch.launcher == "accelerate" and launch.options.get("num-processes", "").isdecimal():
-        processes = str(int(launch.options["num-processes"]) // amounts.nodes)
+    processes = options_of(Container("", {"command": command})).get("nproc-per-node", "")
     number = int(processes) if processes.isdecimal() else 0
     selected = "" if step.in_slurm else step.environment.get(SELECTED, "")
     if selected and not amounts.gpus:

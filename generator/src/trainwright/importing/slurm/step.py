@@ -205,6 +205,11 @@ def starts_training(words: Sequence[str]) -> bool:
     return starts_ranks((name,)) or (is_python(name) and not is_check(words))
 
 
+def prepares(words: Sequence[str]) -> bool:
+    """Whether a command stands in front of one that trains, and trains nothing itself."""
+    return is_harmless(words) or PurePosixPath(words[0]).name in PREPARING
+
+
 def is_harmless(words: Sequence[str]) -> bool:
     """Whether a command neither trains nor changes what is trained."""
     return PurePosixPath(words[0]).name in {*HARMLESS, "cd"}

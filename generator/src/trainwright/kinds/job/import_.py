@@ -19,7 +19,7 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
     spec = part.spec
     pods = spec.get("completions", spec.get("parallelism", 1))
     if spec.get("completionMode") != "Indexed" and isinstance(pods, int) and pods > 1:
-        name = part.metadata.get("name", "")
+        name = part.metadata.get("name") or part.metadata.get("generateName", "")
         raise ImportingError(
             f"{part.place('/spec')}: Job/{name} has {pods} pods without completionMode: Indexed, "
             "which do not know their rank, so they are not distributed training: "
