@@ -58,6 +58,7 @@ JOBS = tuple(
         JOB + "extends: prod/b\n",
     )
 )
+WARNED = (JOB + "env: {NCCL_IB_HCA: mlx5}\n").encode()  # as long as it trains
 ENVIRONMENTS = tuple(
     text.encode()
     for text in (
@@ -400,6 +401,7 @@ STEPS = {
         lambda it: it.link_folder(folder="base"),
     ),
     "a run is retired and comes back": (
+        lambda it: it.write(edit=("prod/jobs/a.yaml", WARNED)),
         lambda it: it.write(edit=("prod/ledger.yaml", LEDGERS[1])),
         lambda it: it.write(edit=("prod/ledger.yaml", LEDGERS[0])),
     ),
