@@ -45,12 +45,14 @@ _STYLE = Style(against="main", command="trainwright plan --against main")
 # What nothing can be made of, whichever file it is in.
 BROKEN = (b"", b"a: [", b"- 1\n", b"\xff\xfe", b"kind: Nothing\n", b"a: 1\na: 2\n")
 DERIVED = (_HEAD + "JobSpec\nname: NAME\nextends: base/common\n").encode()
+WARNED = JOB + "env: {NCCL_IB_HCA: mlx5}\n"  # as long as it trains
 JOBS = tuple(
     text.encode()
     for text in (
         JOB,
         JOB + "flags: {lr: 0.1}\n",
         JOB + "state: cancelled\n",
+        WARNED,
         JOB + "launcher: python\nprocsPerNode: 2\n",
         JOB + "nodez: 1\n",
         JOB + "extends: base/common\n",
@@ -58,7 +60,6 @@ JOBS = tuple(
         JOB + "extends: prod/b\n",
     )
 )
-WARNED = (JOB + "env: {NCCL_IB_HCA: mlx5}\n").encode()  # as long as it trains
 ENVIRONMENTS = tuple(
     text.encode()
     for text in (
@@ -401,9 +402,13 @@ STEPS = {
         lambda it: it.link_folder(folder="base"),
     ),
     "a run is retired and comes back": (
-        lambda it: it.write(edit=("prod/jobs/a.yaml", WARNED)),
+        lambda it: it.write(edit=("prod/jobs/a.yaml", WARNED.encode())),
         lambda it: it.write(edit=("prod/ledger.yaml", LEDGERS[1])),
         lambda it: it.write(edit=("prod/ledger.yaml", LEDGERS[0])),
+    ),
+    "a run begins that is warned of": (
+        lambda it: it.write(edit=("prod/jobs/a.yaml", WARNED.encode())),
+        lambda it: it.render(selection=()),
     ),
     "the spec goes of a run whose files were edited": (
         lambda it: it.edit_rendered(path="prod/rendered/a/pytorchjob.yaml", content=b""),

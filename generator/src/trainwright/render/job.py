@@ -225,10 +225,12 @@ def _next_run(done: Rendered, work: _Work) -> Rendered:
     sources, file = work.sources, work.file
     job, environment = sources.job, sources.environment
     target = TARGETS[job.target]
-    decision = work.decision
+    decision, record = work.decision, work.decision.record
     begins = decision.step is Step.BEGIN
-    replaced = decision.record.object if decision.record else ""
-    name = decision.name if begins else begun_name(sources, replaced)
+    # What is found in the next run is in the present one too, where nothing differs.
+    is_alike = decision.step is Step.KEEP and not (decision.held or (record and record.adopted))
+    replaced = record.object if record else ""
+    name = decision.name if begins or is_alike else begun_name(sources, replaced)
     has_none = job.target == ADOPTED.name and not begins
     unfit = () if has_none else _unfit(sources.spec, job, environment, target, name)
     problems = (*done.findings, *unfit)
