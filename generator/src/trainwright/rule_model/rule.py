@@ -76,7 +76,8 @@ class Rule(Documented):
         if hit.form:
             return effects[hit.form]
         of_kubernetes = kind.group in ("", "apps", "batch") or kind.group.endswith(".k8s.io")
-        return effects.get(kind.kind) or effects.get("core" if of_kubernetes else "other", "")
+        own = effects.get(kind.kind) or (effects.get("core") if of_kubernetes else "")
+        return own or effects.get("other", "")
 
     def _sample(self, written: Data, environment: str) -> Sample:
         return Sample(tuple(objects(written)), self.samples.get(environment, {}))

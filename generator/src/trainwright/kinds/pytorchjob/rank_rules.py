@@ -57,7 +57,10 @@ def launcher_counts_mismatch(subject: Subject) -> Iterator[Hit]:
             expected = wanted[flag.replace("-", "_")]
             if expected is not None and int(number) != expected:
                 message = f"--{flag}={number} is passed, but the object has {expected}"
-                yield Hit(container.pointer, message)
+                form = "waits" if int(number) > expected else "fewer"
+                if flag != "nnodes":
+                    form = "processes"
+                yield Hit(container.pointer, message, form=form)
 
 
 @error("TW113", per_pod=True)
