@@ -46,7 +46,7 @@ JOBS = {  # one that saves, and three that do not
 }
 FASTER = ("lr: 0.1", "lr: 0.2")
 LOST = "the run with 8 GPUs ends, and nothing of it is saved"
-LATER = "the run with 8 GPUs keeps training until its object is deleted; then it ends, and nothing of it"
+LATER = "the run with 8 GPUs keeps training until its object is deleted, and nothing of it"
 
 
 @dataclass(frozen=True)

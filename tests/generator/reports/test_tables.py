@@ -25,6 +25,11 @@ def test_letters_that_take_two_columns_move_nothing() -> None:
     assert lines == ["TEAM  x".upper(), "学習  1", "a     2"]
 
 
+def test_a_tab_moves_nothing() -> None:
+    lines = table(("team", "x"), [("a\tb", "1"), ("", "2")], color=False).splitlines()
+    assert lines == ["TEAM  X", "a b   1", "      2"]
+
+
 def test_color_marks_the_headers_alone() -> None:
     plain, colored = (table(("a", "b"), [("1", "2")], color=color) for color in (False, True))
     assert colored != plain

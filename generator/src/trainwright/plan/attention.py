@@ -19,7 +19,7 @@ from trainwright.reports.attention import (
 )
 
 _ENDS = "ends, and nothing of it is saved"
-_ENDS_LATER = f"keeps training until its object is deleted; then it {_ENDS}"
+_ENDS_LATER = "keeps training until its object is deleted, and nothing of it is saved"
 
 
 def attention(plan: Plan) -> tuple[Attention, ...]:

@@ -91,8 +91,8 @@ def _actions(plan: Plan) -> list[str]:
     # Rows have what goes on beside a new run: an exceeded limit or money needs the room more.
     return [
         _counted([_phrase(it, names=it is named, beside=beside) for it in ranked[:shown]], rest)
-        for beside in (True, False)
         for shown in range(len(ranked), 0, -1)
+        for beside in (True, False)
         for rest in [sum(map(len, ranked[shown:]))]
     ]
 

@@ -24,7 +24,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, color: bool)
 
     Thousands of rows take a library of tables longer than it takes to find them out.
     """
-    shown = [[visible(cell) for cell in row] for row in rows]
+    shown = [[visible(cell).replace("\t", " ") for cell in row] for row in rows]
     titles = [header.upper() for header in headers]
     widths = [max(map(cells, column)) for column in zip(titles, *shown, strict=True)]
     heading = _aligned(titles, widths)
