@@ -410,6 +410,16 @@ def test_what_the_environment_breaks_is_counted_once(
     }
 
 
+def test_the_line_of_the_environment_that_breaks_a_job_is_named(cloned: Repository) -> None:
+    _running(cloned, "", metadata="queue: other\n")
+    edit(cloned, "prod/environment.yaml", ", other: {}", "")
+    found = changed(cloned, code=1)
+    assert found["action"] == "broken"
+    (cause,) = found["causes"]
+    assert cause["path"] == "queues.other"
+    assert cause["place"]["file"] == "environments/prod/environment.yaml"
+
+
 def test_a_pool_that_becomes_too_small_is_told_at_its_line(cloned: Repository) -> None:
     """Nothing of the job changes, and the run that it has already goes on."""
     _running(cloned, "")

@@ -106,8 +106,15 @@ def of_environments(before: Document, after: Document, pool: str) -> Iterator[Va
     """Each fact of environment.yaml that differs and matters to a job in this pool."""
     watched = (*_FACTS, Pointer.of("pools", pool)) if pool else _FACTS
     layer = Pointer.of("pools", pool, "defaults")  # in the effective spec, and causes there
+    for change in every_difference(before, after):
+        path = change.path
+        if any(path.within(fact) for fact in watched) and not path.within(layer):
+            yield change
+
+
+def every_difference(before: Document, after: Document) -> Iterator[ValueChange]:
+    """Each value that differs between two files, at its line, or the one that it had."""
     for path, was, now in differences(before.data, after.data):
-        inside = any(path.within(fact) for fact in watched) and not path.within(layer)
-        if inside and not identical(was, now):
+        if not identical(was, now):
             place = (after if path in after.places else before).place(path)
             yield ValueChange(path, was, now, place)

@@ -133,6 +133,7 @@ class Comparison(Owner):
         below: Tree = repository.tree(head, inside, later=RENDERED) if head else Folder(root)
         below = Edited(below, options.edits) if options.edits else below
         self.after = Revision(Tracked(below), earlier=self.before)
+        self._both = (self.before, self.after)
         super().__init__(self.after.memo)
         branch = lineage.find(root, base, options.head or "HEAD")
         assert branch is not None  # since it has a base
@@ -566,7 +567,7 @@ class Comparison(Owner):
     @tracked(same=eq)
     def _newly_waived(self, file: JobFile) -> int:
         """Return how many rules a job's spec waives and did not waive, or not as long, before."""
-        was, now = (_waivers(side, file) for side in (self.before, self.after))
+        was, now = (_waivers(side, file) for side in self._both)
         return len(now - was)
 
     def _waived(self, file: JobFile) -> tuple[Waiver, ...]:
@@ -806,7 +807,7 @@ class Comparison(Owner):
             yield ValueChange.noted("the ledger has errors", place)
             return
         both = self.before.has(file) and self.after.has(file)
-        was, now = (side.job(file) if both else None for side in (self.before, self.after))
+        was, now = (side.job(file) if both else None for side in self._both)
         if not (was and now and was.loaded.spec and now.loaded.spec):
             note = "job spec with errors"
             if both and (error := self._error_elsewhere(file)):
@@ -816,9 +817,16 @@ class Comparison(Owner):
                 note = "new job spec" if self.after.has(file) else "job spec removed"
             yield ValueChange.noted(note, Location(file.path))
             return
-        if self._unread(file.environment):
-            yield self._unspecified(file)
-            return
+        reasons = () if self._unread(file.environment) else self._reasons(change, was, now)
+        yield from reasons or (self._unspecified(file),)
+
+    def _reasons(
+        self, change: JobChange, was: ResolvedJob, now: ResolvedJob
+    ) -> Sequence[ValueChange]:
+        """Return the values that differ in what a job with two sound specs is made of."""
+        assert was.loaded.spec
+        assert now.loaded.spec
+        file, action = change.file, change.action
         reasons = [*self._edits(file, was, now), *self._of_ledgers(file)]
         if was.record is not None and (action in _BEGINS or not reasons):
             # What earlier edits of shared files have left for the next run, which this one is.
@@ -827,10 +835,13 @@ class Comparison(Owner):
             reasons += [cause for cause in waited if cause.path not in left]
         if action in _BEGINS:  # which a line of its own on what is trained decides
             reasons.sort(key=lambda it: (it.place.file != file.path, not is_trained(it.path)))
-        yield from reasons or (self._unspecified(file),)
+        elif not reasons and action is Action.BROKEN:
+            old, new = (side.loaded(file.environment).document for side in self._both)
+            reasons += causes.every_difference(old, new) if old and new else ()
+        return reasons
 
     def _of_ledgers(self, file: JobFile) -> Iterator[ValueChange]:
-        old, new = (side.ledger(file.environment) for side in (self.before, self.after))
+        old, new = (side.ledger(file.environment) for side in self._both)
         return causes.of_ledgers(old, new, file.name)
 
     def _unspecified(self, file: JobFile) -> ValueChange:
@@ -846,8 +857,7 @@ class Comparison(Owner):
         assert was.loaded.spec
         assert now.loaded.spec
         yield from causes.of_specs(was.loaded.spec, now.loaded.spec)
-        old = self.before.loaded(file.environment).document
-        new = self.after.loaded(file.environment).document
+        old, new = (side.loaded(file.environment).document for side in self._both)
         if old and new:
             job = now.job or was.job  # of a job with errors, as it was
             pool = job.pool.name if job and job.pool else ""
