@@ -13,8 +13,12 @@ import git_repository
 import trainwright.api
 from git_repository import git
 from repository import Copied, Repository
+from trainwright.cluster.errors import ClusterError
+from trainwright.cluster.status import RunStatus, Unread
+from trainwright.kinds.state import Phase, State
 from trainwright.overview.collect import overview
 from trainwright.overview.trouble import troubles
+from trainwright.runs.workspace import RunState
 
 POOLS = """\
 pools:
@@ -189,3 +193,32 @@ def test_the_report_counts_it_and_names_what_ends_it(prod: Repository) -> None:
     assert item.why.startswith("holds 8 GPUs until `kubectl --namespace training delete ")
     later = overview(prod.root, built, today=NEXT_DAY)
     assert later.environments[0].active.gpus.low == 12
+
+
+@pytest.mark.parametrize(
+    ("phase", "gpus"),
+    [(Phase.RUNNING, 20), (Phase.SUCCEEDED, 12), (None, 12), ("unread", 20)],
+)
+def test_the_report_counts_what_the_cluster_has(
+    phase: Phase | str | None, gpus: int, prod: Repository
+) -> None:
+    """Where it was read: `report --live`."""
+    replaced(prod)
+    merged(prod)
+    workspace = trainwright.api.Repository(prod.root).build()
+    (old,) = overview(prod.root, workspace, today=THAT_DAY).environments[0].left
+    status = RunStatus(
+        environment="prod",
+        job="llm",
+        object=old.object if isinstance(phase, Phase) else "another",
+        kind="PyTorchJob",
+        desired=RunState.NOT_IN_GIT,
+        state=State(phase=phase if isinstance(phase, Phase) else Phase.RUNNING),
+    )
+    unread = (
+        [Unread(environment="prod", namespace="training", error=ClusterError("none"))]
+        if phase == "unread"
+        else []
+    )
+    found = overview(prod.root, workspace, [status], unread=unread, today=THAT_DAY)
+    assert found.environments[0].active.gpus.low == gpus

@@ -43,7 +43,9 @@ def overview(
                 environment.name,
                 environment.jobs,
                 seen,
-                _still_there(left.runs(build.workspace, environment.name), live) if left else (),
+                _still_there(left.runs(build.workspace, environment.name), live, unread)
+                if left
+                else (),
             )
             for environment in build.environments
         ),
@@ -81,10 +83,15 @@ def _environment(
     )
 
 
-def _still_there(left: Iterable[LeftRun], live: Sequence[RunStatus]) -> tuple[LeftRun, ...]:
+def _still_there(
+    left: Iterable[LeftRun], live: Sequence[RunStatus], unread: Iterable[Unread]
+) -> tuple[LeftRun, ...]:
     """Return the runs that have left git, without those that clusters, where read, have no more."""
     there = {it.object for it in live if not (it.state.over or it.state.phase is Phase.DELETED)}
-    return tuple(run for run in left if not live or run.object in there)
+    unknown = {it.environment for it in unread}
+    return tuple(
+        run for run in left if not live or run.object in there or run.file.environment in unknown
+    )
 
 
 def _job(
