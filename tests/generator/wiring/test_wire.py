@@ -223,6 +223,7 @@ def test_errors_of_one_environment_do_not_hide_what_is_stale_of_others(wired: Re
         assert "argocd-cm" not in said, verb
     done = wired.run(*wire, "--check")
     assert (done.exit_code, refused in done.stderr) == (1, True)
+    assert "1 file to write: mend the errors, and run `trainwright gitops wire" in done.stderr
     assert "wiring/west/" in done.stdout
     assert "prod" not in done.stdout
 

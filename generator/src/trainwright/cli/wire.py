@@ -62,7 +62,7 @@ def wire(
     left = () if environments else tuple(writing.left_over(Folder(out), "", surveyed))
     ours = out.resolve() == (context.root / WIRING).resolve()
     changes = writing.changes(out, surveyed.sound, left if ours else ())
-    code = _say(out, changes, environments, check_only=check_only)
+    code = _say(out, changes, environments, check_only=check_only, failed=surveyed.failed)
     if ours and not check_only:
         _say_staying(changes.removed)
     _say_left(out, () if ours else left)
@@ -92,7 +92,14 @@ def _say_left(out: Path, left: tuple[str, ...]) -> None:
         )
 
 
-def _say(out: Path, changes: Changes, environments: tuple[str, ...], *, check_only: bool) -> int:
+def _say(
+    out: Path,
+    changes: Changes,
+    environments: tuple[str, ...],
+    *,
+    check_only: bool,
+    failed: bool,
+) -> int:
     from trainwright.files import filetree
 
     states = {
@@ -106,7 +113,8 @@ def _say(out: Path, changes: Changes, environments: tuple[str, ...], *, check_on
         click.echo(f"up to date in {out}")
     elif check_only:
         command = " ".join(("trainwright", "gitops", "wire", *environments, "--out", str(out)))
-        click.echo(f"{plural(len(states), 'file')} to write: run `{command}`.", err=True)
+        first = "mend the errors, and " if failed else ""
+        click.echo(f"{plural(len(states), 'file')} to write: {first}run `{command}`.", err=True)
         return FINDINGS
     else:
         filetree.apply(out, changes)
