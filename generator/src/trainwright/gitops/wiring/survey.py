@@ -283,6 +283,8 @@ def _same_names(
                 f"{name} has {what}: {listed([f'{kind} {it}' for kind, it in same])}",
                 remedy="Set gitops.name in one of them, to a name that begins no other's; where "
                 "different clusters have the two, nothing is wrong.",
+                effect="In one cluster, the object that is applied last replaces that of the other "
+                "environment, whose runs nothing applies any more.",
                 subject=place.name,
                 path=Pointer("/gitops/name"),
                 related=(Related("also", f"environment {name}", other.place),),
