@@ -1482,6 +1482,26 @@ def test_a_new_run_in_a_queue_begins_when_that_admits_it(cloned: Repository) -> 
     assert " starts from scratch, when queue other admits it, and llm-" in changed(cloned)["why"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("state: active", "state: suspended"), ("nodes: 2", "nodes: 300"), ("nodes: 2", "nodes: x")],
+)
+def test_a_job_with_errors_requests_what_its_run_does(
+    old: str, new: str, cloned: Repository
+) -> None:
+    """Nothing of it is rendered, so its run goes on as it is."""
+    _running(cloned, "", metadata="queue: other\n")
+    job(old, new)(cloned)
+    found = plan(cloned, code=1)
+    (change,) = found["changes"]
+    assert change["action"] == "broken"
+    assert "stays as it is" in change["why"]
+    assert change["requests"]["gpus"] == {"low": 0, "high": 0}
+    (environment,) = found["environments"]
+    assert environment["after"] == environment["before"]
+    assert environment["after"]["gpus"] == {"low": 8, "high": 8}
+
+
 def test_a_state_after_the_last_render_is_planned_as_it_will_be_rendered(
     cloned: Repository,
 ) -> None:

@@ -504,8 +504,7 @@ class Comparison(Owner):
         why = f"{why}; nothing is rendered"
         if before and before.object:
             why = f"{why}, and {before.object} stays as it is"
-        if before and after and before.files != after.files:
-            after = after.without_files()
+        after = after.without_files() if before and after else after
         return JobChange(file=file, action=Action.BROKEN, why=why, before=before, after=after)
 
     def _error_elsewhere(self, file: JobFile) -> Finding | None:
