@@ -31,3 +31,8 @@ def first(
 def plural(count: int, noun: str, many: str = "") -> str:
     """As "1 job" and "3,007 jobs"; `many` is the plural of a noun that does not take an s."""
     return f"{count:,} {noun if count == 1 else many or f'{noun}s'}"
+
+
+def article(noun: object) -> str:
+    """As "a Job" and "an Ingress", by the first letter."""
+    return f"{'an' if str(noun)[:1].lower() in 'aeio' else 'a'} {noun}"

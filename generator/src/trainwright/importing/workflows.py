@@ -16,6 +16,7 @@ import yaml
 from trainwright.datatypes.data import Data, dig, is_accelerator, mapping, mappings, text
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.listing import article
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, holders
 from trainwright.kinds import SERVED
@@ -78,7 +79,7 @@ def _of_argo(body: Mapping[str, Data], kind: GroupKind) -> Iterator[_Step]:
                 "Write the text of resource.manifest into a file of its own, with the values of "
                 "its {{…}}, and import that; the workflow can wait for the run by its name"
             )
-            yield _Step(at / "resource", title, f"a {held}", remedy)
+            yield _Step(at / "resource", title, article(held), remedy)
         for field in ("container", "script"):
             container = mapping(template.get(field))
             if starts := _trains(container, text(container.get("source"))):

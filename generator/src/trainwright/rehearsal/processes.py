@@ -136,7 +136,7 @@ class _Failure:
     killed: bool  # by a signal that the rehearsal did not send
 
     def precedes(self, other: _Failure) -> bool:
-        """Whether the other one may be its result: no end of a process has the kernel kill a peer."""
+        """Whether the other may be its result: the end of a peer has no process killed."""
         if self.killed != other.killed and abs(self.at - other.at) < _TOGETHER:
             return self.killed
         return self.at < other.at

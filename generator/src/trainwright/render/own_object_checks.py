@@ -9,6 +9,7 @@ from functools import cache
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.finding import Finding, Location, Related
 from trainwright.datatypes.groupkind import EXTERNALSECRET, SEALEDSECRET, SECRET, GroupKind
+from trainwright.datatypes.listing import article
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.validation import kubernetes_schemas, schema
@@ -127,22 +128,22 @@ def _refused(manifest: Manifest) -> tuple[str, str] | None:
         )
     if kind in TRAINING:
         return (
-            f"a {kind} is a run, which begins and ends with a job spec",
+            f"{article(kind)} is a run, which begins and ends with a job spec",
             "Make a job spec of it with `trainwright import`; what that "
             "refuses is applied from another place.",
         )
     if kind.group in _FOR_TOOLS or kind == GroupKind("", "List"):
-        return f"no cluster takes a {kind}", "Write each object as a document of its own."
+        return f"no cluster takes {article(kind)}", "Write each object as a document of its own."
     if manifest.is_list:
         return (
-            f"an engine takes a {kind} for the list of its items",
+            f"an engine takes {article(kind)} for the list of its items",
             "Write each object as a document of its own.",
         )
     if kind in _OF_ENGINES or kind.kind in _OF_CLUSTERS:
         reach = "belongs to the whole cluster, and not to one environment"
         if kind in _OF_ENGINES:
             reach = "has an engine apply more, into any namespace"
-        return f"a {kind} {reach}", "Apply it with what else makes the cluster."
+        return f"{article(kind)} {reach}", "Apply it with what else makes the cluster."
     return None
 
 

@@ -18,6 +18,7 @@ from trainwright.datatypes.groupkind import (
     KUSTOMIZATION,
     GroupKind,
 )
+from trainwright.datatypes.listing import article
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.kinds.kind import Kind
 from trainwright.rule_model.rule import defined_in, warning
@@ -114,7 +115,7 @@ def _waits(subject: Subject, kind: Kind) -> Iterator[Hit]:
         yield Hit("/spec/wait", f"wait holds every reconciliation until the {kind}s are done")
     for index, check in enumerate(mappings(subject.spec.get("healthChecks"))):
         if _checked(check) == kind.group_kind:
-            message = f"the health check waits for a {kind} to be done"
+            message = f"the health check waits for {article(kind)} to be done"
             yield Hit(f"/spec/healthChecks/{index}", message)
 
 
@@ -130,7 +131,7 @@ def missing_health_check(subject: Subject) -> Iterator[Hit]:
         if resource is None or resource.partition("_")[0] in grouped:
             continue
         if f"resource.customizations.health.{resource}" not in data:
-            yield Hit("/data", f"there is no health check of a {kind}")
+            yield Hit("/data", f"there is no health check of {article(kind)}")
 
 
 RULES = defined_in(globals())

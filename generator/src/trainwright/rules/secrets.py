@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes.data import Data, dig, mapping, mappings, text, words
 from trainwright.datatypes.groupkind import CONFIGMAP, EXTERNALSECRET, SEALEDSECRET, SECRET
+from trainwright.datatypes.listing import article
 from trainwright.datatypes.pointer import Pointer, leaves
 from trainwright.findings.credentials import RANDOM, given, kind, named, shows, suspicious
 from trainwright.kinds import OWNERS
@@ -69,7 +70,7 @@ def in_spec(data: Mapping[str, Data]) -> Iterator[Hit]:
     for pointer, value in leaves({k: v for k, v in data.items() if k not in _RENDERED}):
         for item in value if isinstance(value, list) else [value]:
             if (credential := kind(text(item))) and not _is_rendered(pointer.parts):
-                yield Hit("", f"{pointer.dotted} holds a {credential}", spec=pointer)
+                yield Hit("", f"{pointer.dotted} holds {article(credential)}", spec=pointer)
 
 
 def _is_rendered(at: tuple[str, ...]) -> bool:
@@ -99,7 +100,7 @@ def _in_metadata(subject: Subject) -> Iterator[Hit]:
                 credential = kind(text(value))
                 if credential or _given_away(subject, str(key), text(value)):
                     message = (
-                        f"the {what} {key} holds {f'a {credential}' if credential else _BY_NAME}"
+                        f"the {what} {key} holds {article(credential) if credential else _BY_NAME}"
                     )
                     pointer = Pointer(above) / field / str(key)
                     yield Hit(pointer, message, spec=Pointer.of(field, key))
@@ -136,7 +137,7 @@ def _in_variables(subject: Subject, container: Container) -> Iterator[Hit]:
         credential = kind(value) if value else ""
         given_away = value and named(name, value) and value not in _secrets(subject)
         if credential or given_away:
-            what = f"a {credential}" if credential else _BY_NAME
+            what = article(credential) if credential else _BY_NAME
             pointer = f"{container.pointer}/env/{index}/value"
             yield Hit(pointer, f"{name} holds {what}", spec=Pointer.of("env", name))
 
@@ -150,7 +151,9 @@ def _in_files(subject: Subject) -> Iterator[Hit]:
             if credential and credential != RANDOM:
                 spec = _written_as(subject, str(name), written)
                 shown = spec.parts[1] if spec.parts[:1] == ("files",) else name
-                yield Hit(Pointer.of(field, str(name)), f"{shown} holds a {credential}", spec=spec)
+                yield Hit(
+                    Pointer.of(field, str(name)), f"{shown} holds {article(credential)}", spec=spec
+                )
 
 
 def _written_as(subject: Subject, key: str, written: str) -> Pointer:
@@ -185,7 +188,7 @@ def _in_words(subject: Subject, words: tuple[str, ...], pointer: str) -> Iterato
         by_name = _given_away(subject, name, value) if name else shows(value)
         if credential or by_name:
             where = f"the option --{name}" if name else "a word of the command line"
-            what = f"a {credential}" if credential else _BY_NAME
+            what = article(credential) if credential else _BY_NAME
             yield Hit(
                 pointer,
                 f"{where} holds {what}",

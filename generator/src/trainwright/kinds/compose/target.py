@@ -11,6 +11,7 @@ from trainwright.datatypes import quantity
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.job import Job, ValueFrom
+from trainwright.datatypes.listing import article
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.volumes import Volume
 from trainwright.kinds import indexed
@@ -206,7 +207,7 @@ def _unsupported_mounts(job: Job) -> Iterator[Unsupported]:
         for kind in volume.source.keys() - _HERE:
             message = f"Docker has nothing like {(path / kind).dotted}"
             if kind in _OBJECTS:
-                message = f"a {kind} is an object of a cluster"
+                message = f"{article(kind)} is an object of a cluster"
             remedy = "Put the files into a folder, and mount it with hostPath."
             yield Unsupported(path / kind, message, remedy)
         yield from _unsupported_places(volume, path)
