@@ -60,7 +60,7 @@ def _with(lines: str) -> str:
         ("env: {HF_HOME: /cache}\nflags: {model_name_or_path: a/b}", "TW773", "/cache"),
         ("queue: null", "TW756", "2"),
         ("image: null", "TW010", "null"),
-        ("resources: {memory: 1Gi, gpu: 8, cpu: 1}", "TW010", "1}"),
+        ("resources: {cpu: 1, gpu: 8, memory: 1}", "TW010", "1}"),
         ("entrypoint: {}", "TW010", "{}"),
         ("target: jobset", "TW020", "jobset"),
     ],

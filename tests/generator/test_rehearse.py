@@ -971,7 +971,7 @@ def test_no_volume_leads_out_of_its_folder(sub_path: str, tmp_path: Path) -> Non
 def test_help_says_what_it_does_and_imports_nothing_for_it(repository: Repository) -> None:
     done = repository.run("rehearse", "--help")
     assert done.exit_code == 0
-    assert "Rehearse a rendered job on this machine" in done.stdout
+    assert "Run a rendered job on this machine" in done.stdout
     for option in ("--nodes", "--procs", "--code", "--python", "--volumes", "--keep", "--variable"):
         assert option in done.stdout
     source = (

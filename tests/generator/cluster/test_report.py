@@ -35,6 +35,7 @@ def test_each_run_has_its_state_in_the_cluster(
     }
     assert "in the cluster: running" in rows["prod/llm"].inner_text()
     assert "in the cluster: not applied" in rows["prod/mnist"].inner_text()
+    opened.page.keyboard.press("/")
     opened.page.get_by_role("button", name="cluster: running 1").click()
     assert opened.page.locator("details.row .job").all_inner_texts() == ["prod/llm"]
     opened.assert_quiet()
@@ -83,6 +84,7 @@ def test_a_namespace_that_cannot_be_read_hides_no_other(
     needs = opened.page.locator("ul.attention").inner_text()
     assert "other: namespace closed" in needs
     assert "not allowed to list" in needs
+    opened.page.keyboard.press("/")
     opened.page.get_by_role("button", name="cluster: not read 1").click()
     assert opened.page.locator("details.row .job").all_inner_texts() == ["other/llm"]
     opened.assert_quiet()

@@ -18,7 +18,6 @@ from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import load_rendered
 from trainwright.findings import credentials
-from trainwright.findings.redaction import redact_words
 
 
 class ImportingError(TrainwrightError):
@@ -87,6 +86,8 @@ def shown(name: str, value: Data, most: int = 80) -> str:
         named = [f"name: {shown('', value['name'])}"] if "name" in value else []
         return f"{{{', '.join([*named, *(str(key) for key in value if key != 'name')])}}}"
     if isinstance(value, list):
+        from trainwright.findings.redaction import redact_words  # which a check has no use for
+
         return f"[{', '.join(shown(name, item) for item in redact_words(value))}]"[:120]
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if credentials.kind(text) or credentials.named(name, text):

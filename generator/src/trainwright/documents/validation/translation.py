@@ -245,10 +245,11 @@ def of_manifest(file: str, data: Fields) -> str:
 
 def _may_train(kind: str) -> bool:
     """Whether `trainwright import` reads objects of a kind, or tells what to do with them."""
-    return kind in _OF_TRAININGS or (kind.endswith(("Job", "List")) and kind != "CronJob")
+    named = kind.startswith("Job") or kind.endswith(("Job", "List"))
+    return kind in _OF_TRAININGS or (named and kind != "CronJob")
 
 
-_OF_TRAININGS = ("AppWrapper", "Workflow", "RayCluster", "LeaderWorkerSet", "JobSet", "None")
+_OF_TRAININGS = ("AppWrapper", "Workflow", "RayCluster", "LeaderWorkerSet", "None")
 
 
 def of_other_file(file: str) -> str:
