@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,8 +52,8 @@ def merged(repository: Repository) -> None:
     git_repository.commit(repository.root)
 
 
-def edit(repository: Repository, job: str, old: str, new: str) -> None:
-    path = repository.root / f"environments/prod/jobs/{job}.yaml"
+def edit(repository: Repository, job: str, old: str, new: str, environment: str = "prod") -> None:
+    path = repository.root / f"environments/{environment}/jobs/{job}.yaml"
     path.write_text(path.read_text().replace(old, new))
 
 
@@ -179,6 +181,58 @@ def test_a_merge_that_brings_a_run_back_counts_it_once(prod: Repository) -> None
     (environment,) = json.loads(done.stdout)["plan"]["environments"]
     assert [environment[side]["gpus"]["low"] for side in ("before", "after")] == [20, 20]
     assert environment["left"] == []
+
+
+@pytest.fixture
+def gone(prod: Repository) -> Repository:
+    """The same, in a repository that has another environment, and no longer this one."""
+    prod.environment("dev", POOLS)
+    prod.job("dev/other")
+    merged(prod)
+    shutil.rmtree(prod.root / "environments/prod")
+    return prod
+
+
+def test_a_removed_environment_is_named_with_what_it_had(prod: Repository) -> None:
+    prod.environment("dev", POOLS)
+    prod.job("dev/other")
+    assert prod.run("retire", "prod/other").exit_code == 0
+    merged(prod)
+    shutil.rmtree(prod.root / "environments/prod")
+    first, second, *lines = prod.run("plan", "--against", "HEAD").stdout.splitlines()
+    assert first == "Removes environment prod · leaves 1 job running"
+    assert second.startswith(
+        "environment prod is removed, with its ledger of 1 finished run (other-"
+    )
+    assert second.endswith(
+        "; the objects of its wiring (wiring/prod) stay in the cluster, and sync a folder that is "
+        "gone: delete them"
+    )
+    assert re.search(r"^prod \(removed\) +pool h100 +8 GPUs +16 ", "\n".join(lines), re.MULTILINE)
+
+
+def test_runs_of_a_removed_environment_count_in_later_plans(gone: Repository) -> None:
+    git_repository.commit(gone.root)
+    edit(gone, "other", "nodes: 2", "nodes: 1", "dev")
+    done = gone.run("plan", "--against", "HEAD", "-o", "json")
+    _, environment = json.loads(done.stdout)["plan"]["environments"]
+    assert (environment["name"], environment["removed"]) == ("prod", True)
+    assert [environment[side]["gpus"]["low"] for side in ("before", "after")] == [16, 16]
+    assert len(environment["left"]) == 2
+    text = gone.run("plan", "--against", "HEAD").stdout
+    assert "\nprod (removed) counts 2 runs no longer in git: llm-" in text
+    assert " holds 8 GPUs until `kubectl --namespace training delete pytorchjob/llm-" in text
+    assert re.search(r"^prod \(removed\) +pool h100 +16 GPUs +32 ", text, re.MULTILINE)
+    assert "(removed)" not in gone.run("plan", "dev", "--against", "HEAD").stdout
+
+
+def test_runs_of_a_renamed_environment_have_not_left(prod: Repository) -> None:
+    environments = prod.root / "environments"
+    (environments / "prod").rename(environments / "live")
+    merged(prod)
+    done = prod.run("plan", "--against", "HEAD", "-o", "json")
+    (environment,) = json.loads(done.stdout)["plan"]["environments"]
+    assert (environment["name"], environment["left"]) == ("live", [])
 
 
 def test_the_report_counts_it_and_names_what_ends_it(prod: Repository) -> None:

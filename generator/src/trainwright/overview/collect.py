@@ -14,6 +14,7 @@ from trainwright.overview.goodput import RunGoodput
 from trainwright.overview.history import events
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
 from trainwright.plan import left as departures
+from trainwright.plan.left import Departures
 from trainwright.plan.model import LeftRun
 from trainwright.render.build import Build
 from trainwright.reports import redacted
@@ -33,21 +34,24 @@ def overview(
     today: str,
 ) -> Overview:
     """Return the report on everything built, with live states and goodput where there are any."""
-    left = departures.of_head(root, today)
+    departed = departures.of_head(root, today)
     seen = {(str(status), status.object): status for status in live}
     selected = set(build.jobs)
     bare = Overview(
-        environments=tuple(
-            _environment(
-                build.workspace,
-                environment.name,
-                environment.jobs,
-                seen,
-                _still_there(left.runs(build.workspace, environment.name), live, unread)
-                if left
-                else (),
-            )
-            for environment in build.environments
+        environments=(
+            *(
+                _environment(
+                    build.workspace,
+                    environment.name,
+                    environment.jobs,
+                    seen,
+                    _still_there(departed.runs(build.workspace, environment.name), live, unread)
+                    if departed
+                    else (),
+                )
+                for environment in build.environments
+            ),
+            *(_removed(build, departed) if departed else ()),
         ),
         events=tuple(event for event in events(root) if event.file in selected),
         findings=tuple(map(redacted, build.findings)),
@@ -81,6 +85,24 @@ def _environment(
         currency=environment.currency if environment else "USD",
         budget_owner=environment.budget.owner if environment else "",
     )
+
+
+def _removed(build: Build, departed: Departures) -> Iterator[EnvironmentOverview]:
+    """Yield the environments that are gone and of which runs go on, beside all others."""
+    survey = build.workspace.survey
+    if {file for files in survey.jobs.values() for file in files} != {*build.jobs}:
+        return
+    for name in departed.removed(build.workspace):
+        left, settings = tuple(departed.runs(build.workspace, name)), departed.settings(name)
+        yield EnvironmentOverview(
+            name=name,
+            removed=True,
+            jobs=(),
+            active=demand.total(run.demand for run in left),
+            left=left,
+            fits=(),
+            currency=settings.currency if settings else "USD",
+        )
 
 
 def _still_there(

@@ -108,7 +108,7 @@ _HEADS = ("environment", "jobs", "need attention", "GPUs", "GPU-hours", "cost", 
 
 def _environment(environment: EnvironmentOverview, needing: Set[str]) -> Iterator[Data]:
     """Yield the cells of an environment's row; None for an empty one."""
-    yield _cell(environment.name, environment.name)
+    yield _cell(environment.title, environment.name)
     yield _cell(f"{len(environment.jobs):,}", len(environment.jobs))
     needs = sum(str(job.file) in needing for job in environment.jobs)
     yield _cell(f"{needs:,}", needs) if needs else None

@@ -12,7 +12,7 @@ from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import JobFile
 from trainwright.overview.goodput import RunGoodput
 from trainwright.overview.history import Event
-from trainwright.plan.model import LeftRun
+from trainwright.plan.model import LeftRun, removed
 from trainwright.runs.workspace import JobRun
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
@@ -49,6 +49,11 @@ class EnvironmentOverview:
     left: tuple[LeftRun, ...] = ()
     currency: str = "USD"
     budget_owner: str = ""
+    removed: bool = False
+
+    @property
+    def title(self) -> str:
+        return removed(self.name) if self.removed else self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ from trainwright.plan.model import (
     ObjectChange,
     Plan,
     PlannedRun,
+    Removal,
     SettingChange,
     SharedFileImpact,
     WiringChange,
@@ -866,7 +867,9 @@ class Comparison(Owner):
 
     def environments(self) -> Iterator[EnvironmentPlan]:
         """Each selected environment, with the sums over everything that is active in it."""
-        return map(self._environment, self._selected().names)
+        removed = () if self._patterns else self._departures.removed(self.before)
+        names = dict.fromkeys((*self._selected().names, *removed))
+        return map(self._environment, names)
 
     @tracked(same=_are_same)
     def _changes_in(self, name: str) -> tuple[JobChange, ...]:
@@ -874,7 +877,9 @@ class Comparison(Owner):
 
     @tracked()
     def _environment(self, name: str) -> EnvironmentPlan:
-        environment, changes = self._environment_of(name), self._changes_in(name)
+        environment = self._applying(name) or self._departures.settings(name)
+        changes = self._changes_in(name)
+        removed = name not in self.after.survey.jobs
         demands = [(it.job, it.demand) for it in self._asking(name, changes) if it.job]
         demands += self._left(changes)
         left = self._left_after(name, changes)
@@ -897,11 +902,24 @@ class Comparison(Owner):
             asked=demand.total(change.asked for change in changes),
             fits=fits,
             objects=self._told_objects(name, demands),
-            uses=tuple(uses.uses(changes, demands, fits, demands_before)),
+            uses=tuple(uses.uses(changes, demands, fits, demands_before, every=removed)),
             left=left,
             unread=unread,
+            removed=removed,
+            removal=self._removal(name) if removed else None,
             currency=environment.currency if environment else "USD",
         )
+
+    def _removal(self, name: str) -> Removal | None:
+        """Return what the merge takes out of git with an environment, None if it had none."""
+        before = self.before
+        if name not in before.survey.jobs:
+            return None
+        environment = before.environments.get(name)
+        applied = environment is not None and environment.gitops.engine != "none"
+        there = self.after.tree.kind(f"{WIRING}/{name}")  # of which `gitops wire` tells what to do
+        wiring = f"{WIRING}/{name}" if applied and not there else ""
+        return Removal(tuple(before.ledger(name).runs), wiring)
 
     @tracked(same=eq)
     def _has_other_limits(self, name: str) -> bool:

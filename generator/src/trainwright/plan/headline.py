@@ -52,6 +52,8 @@ def verdict(plan: Plan) -> str:
         first.append(f"{plural(len(edited), 'edited file')} in {WIRING}/")
     if unread := _environments(it.name for it in plan.environments if it.unread):
         first.append(f"cannot read {unread}")
+    if gone := _environments(it.name for it in plan.environments if it.removal):
+        first.append(f"removes {gone if gone[0].isdigit() else f'environment {gone}'}")
     if moved := _environments(it.environment for it in plan.wiring.settings if it.moves):
         first.append(f"active runs of {moved} begin anew in another cluster")
     spaces = (it for it in plan.wiring.settings if it.cause.path == NAMESPACE)

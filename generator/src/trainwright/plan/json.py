@@ -166,6 +166,7 @@ def _environment(environment: EnvironmentPlan) -> Data:
         "capacity": [_capacity(fit) for fit in environment.fits],
         "left": [_left(run) for run in environment.left],
         "unread": bool(environment.unread),
+        "removed": environment.removed,
     }
 
 

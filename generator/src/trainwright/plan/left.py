@@ -16,6 +16,8 @@ from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.files import git
 from trainwright.files.git import GitError, Repository
+from trainwright.files.tracked import Tracked
+from trainwright.files.tree import Tree
 from trainwright.kinds.capabilities import attempts
 from trainwright.plan.model import LeftRun, PlannedRun
 from trainwright.plan.training import Training
@@ -69,26 +71,49 @@ class Departures:
     def __init__(self, repository: Repository, commit: str, inside: str, today: str):
         self._repository, self._commit, self._inside = repository, commit, inside
         self._today = date.fromisoformat(today)
+        self._parents: dict[str, Workspace] = {}
+
+    def removed(self, side: Workspace) -> tuple[str, ...]:
+        """Return the environments that a workspace has no more, and of which runs go on."""
+        gone = sorted(self._by_environment.keys() - side.survey.jobs.keys())
+        return tuple(name for name in gone if any(self.runs(side, name)))
 
     def runs(self, side: Workspace, environment: str) -> Iterator[LeftRun]:
-        """Yield the runs of an environment that go on by a workspace's settings and its ledger."""
-        settings = side.environments.get(environment)
+        """Yield the runs of an environment that go on by a workspace's settings and its ledger; of
+        one that it does not have, by the settings that each had in git.
+        """
         candidates = self._by_environment.get(environment, ())
-        if settings is None or not candidates:
+        if not candidates:
             return
-        kept = side.folder(environment).records.values()
-        over = {record.object for record in kept if record.state not in ENDED}
-        over |= side.ledger(environment).runs.keys()
+        over = _known(side, environment)
         for departure in candidates:
-            if departure.object not in over and (left := self._left(side, departure, settings)):
+            known = side if environment in side.environments else self._parent(departure.commit)
+            # What a renamed environment had is that of a new one.
+            for name in side.survey.jobs.keys() - known.survey.jobs.keys():
+                over |= _known(side, name)
+            if departure.object not in over and (left := self._left(side, departure, known)):
                 over.add(departure.object)
                 yield left
 
-    def _left(
-        self, side: Workspace, departure: _Departure, environment: Environment
-    ) -> LeftRun | None:
+    def settings(self, environment: str) -> Environment | None:
+        """Return those that an environment last had in git while runs left it."""
+        candidates = self._by_environment.get(environment, ())
+        newest = next(iter(candidates), None)
+        return self._parent(newest.commit).environments.get(environment) if newest else None
+
+    def _parent(self, commit: str) -> Workspace:
+        """Return the specs before a commit, which one that removes an environment still has."""
+        if commit not in self._parents:
+            self._parents[commit] = Workspace(Tracked(self._tree(commit)))
+        return self._parents[commit]
+
+    def _tree(self, commit: str) -> Tree:
+        return self._repository.tree(f"{commit}^", self._inside, later=RENDERED)
+
+    def _left(self, side: Workspace, departure: _Departure, known: Workspace) -> LeftRun | None:
         record = records.parse(departure.raw)
-        if record is None:
+        environment = known.environments.get(departure.file.environment)
+        if record is None or environment is None:
             return None
         job = job_of(record, departure.file, began_in(record, environment))
         if job is None or self._is_over(departure, job, environment):
@@ -105,7 +130,7 @@ class Departures:
             state=record.state,
             retired=False,
             files=texts,
-            demand=side.demand(job),
+            demand=known.demand(job),
         )
         training = Training(run, environment)
         if not training.goes_on(replace(run, object="") if side.has(departure.file) else None):
@@ -120,9 +145,8 @@ class Departures:
         return (departure.at + longest).date() < self._today
 
     def _recorded(self, departure: _Departure, record: Record) -> Recorded:
-        tree = self._repository.tree(f"{departure.commit}^", self._inside, later=RENDERED)
         folder = departure.file.rendered
-        return Recorded(record, tree, folder, intact=True)
+        return Recorded(record, self._tree(departure.commit), folder, intact=True)
 
     @cached_property
     def _by_environment(self) -> Mapping[str, Collection[_Departure]]:
@@ -150,3 +174,10 @@ class Departures:
             if gone and was.get(b"state") == b"active":
                 file = JobFile(line[4], line[5])
                 yield _Departure(file, was[b"object"].decode(), before, commit, at)
+
+
+def _known(side: Workspace, environment: str) -> set[str]:
+    """Return the runs that an environment has in git, or that its ledger has as finished."""
+    kept = side.folder(environment).records.values()
+    there = {record.object for record in kept if record.state not in ENDED}
+    return there | side.ledger(environment).runs.keys()

@@ -211,6 +211,21 @@ class Use:
     fits: tuple[CapacityCheck, ...] = ()
 
 
+def removed(environment: str) -> str:
+    """Return what an environment is called once it is in git no more."""
+    return f"{environment} (removed)"
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What leaves git with an environment beside its jobs: the finished runs of its ledger, and
+    the folder of its wiring if an engine applied it.
+    """
+
+    finished: tuple[str, ...] = ()
+    wiring: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentPlan:
     """All changes of one environment, its demand before and after, and its capacity checks.
@@ -230,7 +245,13 @@ class EnvironmentPlan:
     uses: tuple[Use, ...] = ()  # of what the changes make a difference to
     left: tuple[LeftRun, ...] = ()  # in all sums
     unread: tuple[Finding, ...] = ()
+    removed: bool = False  # by the merge, which is a `removal`, or before it
+    removal: Removal | None = None
     currency: str = "USD"
+
+    @property
+    def title(self) -> str:
+        return removed(self.name) if self.removed else self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def _cells(environment: EnvironmentPlan, use: Use) -> Iterator[Cell]:
     held = next((fit for fit in use.fits if not budget), None)
     hours = next((fit for fit in use.fits if fit.unit == _GPU_HOURS), None)
     cost = next((fit for fit in use.fits if budget and fit is not hours), None)
-    yield Cell((environment.name,))
+    yield Cell((environment.title,))
     yield Cell((use.what,))
     yield Cell() if budget else _at_once(use, held)
     yield _hours(use, hours)

@@ -27,8 +27,11 @@ def uses(
     after: Sequence[tuple[Job, Demand]],
     fits: Sequence[CapacityCheck],
     before: Sequence[tuple[Job, Demand]] | None = None,
+    *,
+    every: bool = False,
 ) -> Iterator[Use]:
-    """Each pool, quota and budget to which a merge makes a difference, in this order.
+    """Each pool, quota and budget to which a merge makes a difference, or `every` one, in this
+    order.
 
     `after` is what all active jobs request once it is merged. `before` is what they requested
     before, for merges that change limits or prices; of others, the changes tell the difference.
@@ -37,7 +40,8 @@ def uses(
     parts = [part for change in changes for part in _parts(change)]
     standing = [part for job, it in after for part in _split(it, it, job.queue)]
     earlier = [part for job, it in before or () for part in _split(it, it, job.queue)]
-    names = dict.fromkeys(what for part in (*parts, *earlier) for what in part.whats)
+    named = (*parts, *earlier, *(standing if every else ()))
+    names = dict.fromkeys(what for part in named for what in part.whats)
     for what in sorted(names, key=_rank):
         concerned = [part for part in parts if what in part.whats]
         delta = total(part.delta for part in concerned)
@@ -47,7 +51,7 @@ def uses(
         was = now - delta
         if before is not None:
             was = total(part.asked for part in earlier if what in part.whats)
-        differs = (delta, requested) != (NOTHING, NOTHING) or now != was
+        differs = every or (delta, requested) != (NOTHING, NOTHING) or now != was
         differs = differs or any(
             fit.is_worse or fit.has_before not in (None, fit.has) for fit in limits
         )

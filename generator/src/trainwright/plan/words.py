@@ -281,6 +281,7 @@ def outside(plan: Plan) -> Iterator[str]:
 def notes(plan: Plan) -> Iterator[str]:
     """Yield what else is to be known before the merge, or to be done after it."""
     yield from unrendered(plan)
+    yield from _removals(plan)
     yield from _policies(plan)
     yield from wiring(plan)
 
@@ -320,6 +321,23 @@ def unrendered(plan: Plan) -> Iterator[str]:
             f"The rendered files of {listed(names, 1)} are not up to date: nothing of this happens "
             "until you commit what `trainwright render` writes."
         )
+
+
+def _removals(plan: Plan) -> Iterator[str]:
+    """Yield each environment that the merge removes, with what nothing deletes or keeps."""
+    for environment in plan.environments:
+        if (removal := environment.removal) is None:
+            continue
+        line = f"environment {environment.name} is removed"
+        if removal.finished:
+            runs = plural(len(removal.finished), "finished run")
+            line += f", with its ledger of {runs} ({listed(removal.finished, _NAMED)})"
+        if removal.wiring:
+            line += (
+                f"; the objects of its wiring ({removal.wiring}) stay in the cluster, and sync a "
+                f"folder that is gone: delete them"
+            )
+        yield line
 
 
 def _policies(plan: Plan) -> Iterator[str]:
@@ -366,7 +384,7 @@ def amounts(plan: Plan) -> Iterator[str]:
 
 def _left(plan: Plan) -> Iterator[str]:
     """Yield a line for each environment with the runs that are in its sums and not in git."""
-    for environment in plan.changing:
+    for environment in plan.environments:
         left = environment.left if environment.uses else ()
         said = [f"{run.object} {left_run(run)}" for run in left]
         if len(left) > _COMMANDS:
@@ -375,7 +393,7 @@ def _left(plan: Plan) -> Iterator[str]:
             said = [f"{names}, which hold {held} until they are deleted"]
         if left:
             runs = plural(len(left), "run")
-            yield f"{environment.name} counts {runs} no longer in git: {', '.join(said)}"
+            yield f"{environment.title} counts {runs} no longer in git: {', '.join(said)}"
 
 
 _COMMANDS = 3  # in a line
