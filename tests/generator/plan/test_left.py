@@ -243,10 +243,43 @@ def test_the_report_counts_it_and_names_what_ends_it(prod: Repository) -> None:
     assert environment.active.gpus.low == 20
     assert {fit.what: fit.need for fit in environment.fits}["pool h100"] == 20
     (item,) = next(it for it in troubles(found) if it.kind == "waiting for deletion").items
-    assert item.name.startswith("prod/llm-")
-    assert item.why.startswith("holds 8 GPUs until `kubectl --namespace training delete ")
+    assert item.name == "prod/llm"
+    why = r"llm-\w+ holds 8 GPUs until `kubectl --namespace training delete .+`"
+    assert re.fullmatch(why, item.why)
     later = overview(prod.root, built, today=NEXT_DAY)
     assert later.environments[0].active.gpus.low == 12
+
+
+def test_the_report_has_a_cancelled_run_that_goes_on_at_its_job(prod: Repository) -> None:
+    cancelled(prod)
+    merged(prod)
+    built = trainwright.api.Repository(prod.root).build()
+    found = overview(prod.root, built, today=THAT_DAY)
+    (environment,) = found.environments
+    (job,) = (it for it in environment.rows if it.left)
+    assert (str(job.file), job.status) == ("prod/llm", "cancelled, still running")
+    assert job.held.gpus.low == 8
+    waiting = next(it for it in troubles(found) if it.kind == "waiting for deletion")
+    assert (waiting.of_jobs, [it.name for it in waiting.items]) == (True, ["prod/llm"])
+
+
+def test_the_report_keeps_the_runs_of_a_removed_environment(gone: Repository) -> None:
+    gone.job("dev/more")
+    git_repository.commit(gone.root)
+    built = trainwright.api.Repository(gone.root).build()
+    found = overview(gone.root, built, today=THAT_DAY)
+    _, environment = found.environments
+    assert environment.title == "prod (removed)"
+    assert environment.active.gpus.low == 16
+    assert [(str(it.file), it.status) for it in environment.rows] == [
+        ("prod/llm", "not in git, still running"),
+        ("prod/other", "not in git, still running"),
+    ]
+    waiting = next(it for it in troubles(found) if it.kind == "waiting for deletion")
+    assert [item.name for item in waiting.items] == ["prod/llm", "prod/other"]
+    selected = trainwright.api.Repository(gone.root).build(("dev/other",))
+    some = overview(gone.root, selected, today=THAT_DAY)
+    assert [it.name for it in some.environments] == ["dev"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from trainwright.plan.left import Departures
 from trainwright.plan.model import LeftRun
 from trainwright.render.build import Build
 from trainwright.reports import redacted
-from trainwright.runs.workspace import Workspace
+from trainwright.runs.workspace import JobRun, RunState, Workspace
 from trainwright.specs import demand
 from trainwright.specs.capacity import check_capacity
 from trainwright.specs.ledger import LedgerEntry
@@ -73,14 +73,19 @@ def _environment(
     finished: defaultdict[str, list[LedgerEntry]] = defaultdict(list)
     for entry in workspace.ledger(name).runs.values():
         finished[entry.job].append(entry)
-    jobs = tuple(_job(workspace, file, tuple(finished[file.name]), live) for file in files)
+    by_job = _by_job(left)
+    jobs = tuple(
+        replace(_job(workspace, file, tuple(finished[file.name]), live), left=by_job.pop(file, ()))
+        for file in files
+    )
+    gone = tuple(_gone(file, runs) for file, runs in by_job.items() if not workspace.has(file))
     active = [(job.job, job.demand) for job in jobs if job.job and job.demand != demand.NOTHING]
-    active += [(run.job, run.demand) for run in left]
+    active += [(run.job, run.demand) for job in (*jobs, *gone) for run in job.left]
     return EnvironmentOverview(
         name=name,
         jobs=jobs,
         active=demand.total(requested for _, requested in active),
-        left=left,
+        gone=gone,
         fits=tuple(check_capacity(environment, active)) if environment else (),
         currency=environment.currency if environment else "USD",
         budget_owner=environment.budget.owner if environment else "",
@@ -99,10 +104,24 @@ def _removed(build: Build, departed: Departures) -> Iterator[EnvironmentOverview
             removed=True,
             jobs=(),
             active=demand.total(run.demand for run in left),
-            left=left,
+            gone=tuple(_gone(file, runs) for file, runs in _by_job(left).items()),
             fits=(),
             currency=settings.currency if settings else "USD",
         )
+
+
+def _by_job(left: Iterable[LeftRun]) -> dict[JobFile, tuple[LeftRun, ...]]:
+    runs: dict[JobFile, tuple[LeftRun, ...]] = {}
+    for run in left:
+        runs[run.file] = (*runs.get(run.file, ()), run)
+    return runs
+
+
+def _gone(file: JobFile, left: tuple[LeftRun, ...]) -> JobOverview:
+    """Return a job that git has no more, by the newest of its runs."""
+    job = left[0].job
+    run = JobRun(object=left[0].object, target=job.target, state=RunState.NOT_IN_GIT)
+    return JobOverview(file=file, run=run, job=job, left=left)
 
 
 def _still_there(

@@ -31,12 +31,12 @@ def render(overview: Overview, style: Style) -> str:
     needs = by_job(trouble)
     unread = {item.environment for item in overview.unread}
     data = {
-        "environments": [item.name for item in overview.environments],
+        "environments": [item.title for item in overview.environments],
         "teams": sorted({*teams.values()} - {""}),
         "needs": [item.kind for item in trouble if item.of_jobs],
         "jobs": [
             {
-                **_job(job, item.currency, needs.get(str(job.file), ()), lines),
+                **_job(job, item, needs.get(str(job.file), ()), lines),
                 "live": _live(job, unread=item.name in unread),
             }
             for item, job in _worst_first(overview, needs)
@@ -76,7 +76,8 @@ def render(overview: Overview, style: Style) -> str:
 
 def _verdict(overview: Overview, trouble: Sequence[Attention]) -> str:
     needs = [f"{len(item.items):,} {item.kind}" for item in trouble] or ["Nothing needs attention"]
-    jobs, environments = len(overview.jobs), len(overview.environments)
+    jobs = len(overview.jobs)
+    environments = sum(not item.removed for item in overview.environments)
     return " · ".join((*needs, f"{plural(jobs, 'job')} in {plural(environments, 'environment')}"))
 
 
@@ -90,7 +91,7 @@ def _worst_first(
 ) -> Sequence[tuple[EnvironmentOverview, JobOverview]]:
     """Return all jobs with their environments, in the order of what they need."""
     ranks = {name: rank for rank, name in enumerate(needs)}
-    jobs = [(environment, job) for environment in overview.environments for job in environment.jobs]
+    jobs = [(environment, job) for environment in overview.environments for job in environment.rows]
     return sorted(jobs, key=lambda it: ranks.get(str(it[1].file), len(ranks)))
 
 
@@ -110,7 +111,7 @@ def _environment(environment: EnvironmentOverview, needing: Set[str]) -> Iterato
     """Yield the cells of an environment's row; None for an empty one."""
     yield _cell(environment.title, environment.name)
     yield _cell(f"{len(environment.jobs):,}", len(environment.jobs))
-    needs = sum(str(job.file) in needing for job in environment.jobs)
+    needs = sum(str(job.file) in needing for job in environment.rows)
     yield _cell(f"{needs:,}", needs) if needs else None
     for demand in (environment.active.gpus, environment.active.hours):
         yield _cell(words.span(demand), demand.high) if demand else None
@@ -147,26 +148,26 @@ def _goodput(report: RunGoodput) -> Data:
 
 def _job(
     job_overview: JobOverview,
-    currency: str,
+    environment: EnvironmentOverview,
     needs: Sequence[Attention],
     lines: AuthoredLines,
 ) -> Data:
     job = job_overview.job
     return {
         "job": str(job_overview.file),
-        "environment": job_overview.file.environment,
+        "environment": environment.title,
         "file": job_overview.file.path,
         "state": job_overview.run.state.value,
-        "status": job_overview.run.status,
+        "status": job_overview.status,
         "object": job_overview.run.object,
         "target": job_overview.run.target,
         "image": job.image.reference if job else "",
         "pool": job.pool.name if job and job.pool else "",
         "queue": job.queue if job else "",
         "team": job.team if job else "",
-        "asked": requests(job_overview.demand, currency),
-        "gpus": job_overview.demand.gpus.high,
-        "hours": job_overview.demand.hours.high,
+        "asked": requests(job_overview.held, environment.currency),
+        "gpus": job_overview.held.gpus.high,
+        "hours": job_overview.held.hours.high,
         "needs": [item.kind for item in needs],
         "tone": next((item.concern.tone for item in needs), ""),
         "why": [

@@ -15,7 +15,7 @@ from trainwright.overview.history import Event
 from trainwright.plan.model import LeftRun, removed
 from trainwright.runs.workspace import JobRun
 from trainwright.specs.capacity import CapacityCheck
-from trainwright.specs.demand import NOTHING, Demand
+from trainwright.specs.demand import NOTHING, Demand, total
 from trainwright.specs.ledger import LedgerEntry
 
 
@@ -23,7 +23,8 @@ from trainwright.specs.ledger import LedgerEntry
 class JobOverview:
     """A job, its present run, what that requests, and its finished runs.
 
-    `job` is None if its spec has errors; `demand` is NOTHING if nothing is active.
+    `job` is None if its spec has errors; `demand` is NOTHING if nothing is active. `left` are runs
+    that git has no more and that no engine deletes: they count as active.
     """
 
     file: JobFile
@@ -33,23 +34,43 @@ class JobOverview:
     finished: tuple[LedgerEntry, ...] = ()
     goodput: tuple[RunGoodput, ...] = ()  # of its runs, the present one first
     live: RunStatus | None = None
+    left: tuple[LeftRun, ...] = ()
+
+    @property
+    def held(self) -> Demand:
+        """What its runs request: the present one, and those that git has no more."""
+        return total((self.demand, *(run.demand for run in self.left)))
+
+    @property
+    def status(self) -> str:
+        """Its state for people, whatever git has of what goes on."""
+        goes_on = any(run.object == self.run.object for run in self.left)
+        return f"{self.run.status}, still running" if goes_on else self.run.status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentOverview:
     """An environment with its jobs, and whether everything active fits its limited capacity.
 
-    `left` are runs that git has no more and that no engine deletes: they count as active.
+    `gone` are jobs that git has no more, of which runs go on.
     """
 
     name: str
     jobs: tuple[JobOverview, ...]
     active: Demand
     fits: tuple[CapacityCheck, ...]
-    left: tuple[LeftRun, ...] = ()
+    gone: tuple[JobOverview, ...] = ()
     currency: str = "USD"
     budget_owner: str = ""
     removed: bool = False
+
+    @property
+    def rows(self) -> tuple[JobOverview, ...]:
+        return (*self.jobs, *self.gone)
+
+    @property
+    def left(self) -> tuple[LeftRun, ...]:
+        return tuple(run for job in self.rows for run in job.left)
 
     @property
     def title(self) -> str:

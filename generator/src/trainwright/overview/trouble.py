@@ -33,7 +33,7 @@ def troubles(overview: Overview) -> tuple[Attention, ...]:
             of_jobs("with errors", Concern.BLOCKS, errors),
             of_jobs("failed", Concern.LOSES, failed),
             elsewhere("over limit", Concern.EXCEEDS, short, "capacity"),
-            elsewhere("waiting for deletion", Concern.RISKS, waiting),
+            of_jobs("waiting for deletion", Concern.RISKS, waiting),
             elsewhere("not read", Concern.RISKS, unread),
             of_jobs("outdated", Concern.RISKS, outdated),
         )
@@ -89,14 +89,14 @@ def _waiting(overview: Overview) -> Iterator[Item]:
     """Yield the objects of runs that are over according to git but still in a cluster, and those
     that git has no more and that no engine deletes.
     """
-    seen = set[str]()
+    seen = set[tuple[str, str]]()
     for run in overview.left:
         if run.state.phase not in _GONE:
-            seen.add(name := f"{run.environment}/{run.object}")
-            yield Item(name, run.state.phase.value)
+            seen.add((str(run), run.object))
+            yield Item(str(run), f"{run.object} {run.state.phase.value}")
     for left in (run for environment in overview.environments for run in environment.left):
-        if (name := f"{left.file.environment}/{left.object}") not in seen:
-            yield Item(name, words.left_run(left))
+        if (str(left.file), left.object) not in seen:
+            yield Item(str(left.file), f"{left.object} {words.left_run(left)}")
 
 
 def _unread(overview: Overview) -> Iterator[Item]:
