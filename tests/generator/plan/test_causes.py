@@ -175,7 +175,8 @@ def test_a_line_of_its_own_decides_before_what_is_shared(
     own, base = "prod/jobs/a.yaml:8 nodes", "base/jobs/llm.yaml:4 flags.epochs"
     assert found["prod/a"] == ("new run", [own, base])
     text = repository.run("plan", "--against", "HEAD").stdout
-    reach = "outdates 1 run: " if shared == "hold" else "is read by 2 jobs, and begins 1 new run\n"
+    begins = "is read by 2 jobs of this plan, and begins 1 new run\n"
+    reach = "outdates 1 run: " if shared == "hold" else begins
     assert f"\nenvironments/base/jobs/llm.yaml {reach}" in text
 
 
@@ -212,6 +213,21 @@ def _forget(repository: Repository) -> None:
 def _forget_and_consent(repository: Repository) -> None:
     _forget(repository)
     assert repository.run("render", "--new-runs").exit_code == 0
+
+
+@pytest.mark.parametrize("unrendered", ["capacity: 16", "pricePerGpuHour: 3", "description: d"])
+def test_what_no_manifest_has_of_a_pool_begins_no_run(
+    unrendered: str, repository: Repository
+) -> None:
+    """Nor does the file with it: it is in the same merge as a line of the job's own."""
+    pools = "pools: {p: {resource: nvidia.com/gpu, gpusPerNode: 8}}\n"
+    repository.environment("prod", pools)
+    committed(repository)
+    repository.environment("prod", pools.replace("8}", f"8, {unrendered}}}"))
+    edit(repository, "prod/jobs/a.yaml", "nodes: 2", "nodes: 3")
+    assert causes(repository) == {"prod/a": ("new run", ["prod/jobs/a.yaml:8 nodes"])}
+    text = repository.run("plan", "--against", "HEAD").stdout
+    assert "\nenvironments/prod/environment.yaml " not in text
 
 
 LEDGER: dict[str, tuple[Callable[[Repository], None], str]] = {

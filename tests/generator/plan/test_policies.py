@@ -253,11 +253,23 @@ def test_what_loosens_stands_before_what_does_not(tmp_path: Path) -> None:
 
 CAPACITY, PRICE = "capacity: 64", "pricePerGpuHour: 2"
 COUNTED = {
-    "a capacity": ("{}", "capacity: 128", "capacity: pools.h100.capacity: 64 → 128"),
-    "less capacity": ("{}", "capacity: 32", "capacity: pools.h100.capacity: 64 → 32"),
-    "no capacity": ("{}", "", "capacity: pools.h100.capacity: 64 → (unset)"),
-    "a price": ("{}", f"{CAPACITY}, {PRICE}", "price: pools.h100.pricePerGpuHour: (unset) → 2"),
-    "a currency": ("EUR", CAPACITY, 'currency: currency: "USD" → "EUR"'),
+    "a capacity": (
+        "{}",
+        "capacity: 128",
+        "capacity of h100 raised: pools.h100.capacity: 64 → 128",
+    ),
+    "less capacity": (
+        "{}",
+        "capacity: 32",
+        "capacity of h100 lowered: pools.h100.capacity: 64 → 32",
+    ),
+    "no capacity": ("{}", "", "capacity of h100 removed: pools.h100.capacity: 64 → (unset)"),
+    "a price": (
+        "{}",
+        f"{CAPACITY}, {PRICE}",
+        "price of h100 set: pools.h100.pricePerGpuHour: (unset) → 2",
+    ),
+    "a currency": ("EUR", CAPACITY, 'currency changed: currency: "USD" → "EUR"'),
 }
 
 
@@ -271,12 +283,12 @@ def test_what_the_sums_are_counted_by_is_named_and_loosens_nothing(
     repository.environment("lab", pools + money)
     first, second, *_ = _plan(repository).splitlines()
     assert first == "Nothing changes for any job"
-    assert second.startswith(f"lab counts with another {shown} (environments/lab/environment.yaml:")
+    assert second.startswith(f"lab: {shown} (environments/lab/environment.yaml:")
     data = _data(repository)
     assert data["policies"] == []
     assert [it["environment"] for it in data["amounts"]] == ["lab"]
     for output in ("markdown", "html"):
-        assert f"lab counts with another {shown.partition(':')[0]}: " in _plan(repository, output)
+        assert f"lab: {shown.partition(':')[0]}: " in _plan(repository, output)
 
 
 PRICED = POOLS.replace(CAPACITY, f"{CAPACITY}, {PRICE}")

@@ -28,6 +28,8 @@ _FACTS = (
     "/images/gitSync",
     "/sharedChanges",
 )
+# What of a pool is in no manifest: it tells people something, or decides sums.
+_UNRENDERED = frozenset({"description", "capacity", "pricePerGpuHour"})
 _MAX_DURATION = Pointer("/maxDuration")
 _META = frozenset({"/apiVersion", "/kind", "/extends"})
 
@@ -103,12 +105,14 @@ def _changed(before: Layered, after: Layered, pointer: Pointer) -> Location:
 
 
 def of_environments(before: Document, after: Document, pool: str) -> Iterator[ValueChange]:
-    """Each fact of environment.yaml that differs and matters to a job in this pool."""
-    watched = (*_FACTS, Pointer.of("pools", pool)) if pool else _FACTS
-    layer = Pointer.of("pools", pool, "defaults")  # in the effective spec, and causes there
+    """Each fact of environment.yaml that differs and is rendered of a job in this pool."""
+    at = Pointer.of("pools", pool)
+    watched = (*_FACTS, at) if pool else _FACTS
+    # The defaults are in the effective spec, and causes there.
+    elsewhere = [at / key for key in ("defaults", *_UNRENDERED)]
     for change in every_difference(before, after):
         path = change.path
-        if any(path.within(fact) for fact in watched) and not path.within(layer):
+        if any(map(path.within, watched)) and not any(map(path.within, elsewhere)):
             yield change
 
 

@@ -71,7 +71,7 @@ from trainwright.runs.wiring_files import WiringFiles
 from trainwright.runs.workspace import Asking, ResolvedJob, Workspace
 from trainwright.specs import capacity, demand, files, image_lock, own_objects
 from trainwright.specs.capacity import CapacityCheck
-from trainwright.specs.demand import NOTHING, Demand, Range
+from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.image_lock import ImageError
 from trainwright.specs.layers import of_gitops
 from trainwright.specs.ledger import path as ledger_path
@@ -293,8 +293,8 @@ class Comparison(Owner):
         return f"never admitted: {short.message}" if short else ""
 
     def _waits_behind(self, change: JobChange, was: Training | None) -> str:
-        """Return that a new run waits for GPUs of its queue which the run that it replaces holds;
-        "" if the queue's quota has room for both, or the old run ends.
+        """Return that a new run waits for its GPUs of a queue, and what of these the run that it
+        replaces holds; "" if the queue's quota has room for both, or the old run ends.
         """
         before, after = change.before, change.after
         end = actions.ending(change.action, was) if was else None
@@ -306,12 +306,12 @@ class Comparison(Owner):
         quota = environment.queues.get(after.queue) if environment else None
         if quota is None or before.queue != after.queue or after.state != "active":
             return ""
-        short = before.demand.gpus.low + after.demand.gpus.low - quota
-        if short <= 0:
+        held, asked = before.demand.gpus, after.demand.gpus
+        if held.low + asked.low <= quota:
             return ""
-        gpus = gpus_of(Range(short, short))
         return (
-            f"{after.object} waits for {gpus} of queue {after.queue}, which {before.object} holds"
+            f"{after.object} waits for {gpus_of(asked)} of queue {after.queue}; {before.object} "
+            f"holds {gpus_of(held)} of its {quota}"
         )
 
     def _waits_for(self, file: JobFile) -> str:
@@ -1062,7 +1062,9 @@ class Comparison(Owner):
         return change.action is Action.NEW_RUN and starts and not own
 
     def _shared(self, change: JobChange) -> frozenset[str]:
-        """Return the changed files that a job shares with others and that caused its change."""
+        """Return the changed files that a job shares with others and that caused its change; of a
+        new one, all that it reads.
+        """
         if self._unread(change.file.environment):
             return frozenset()
         resolved = self.after.job(change.file) if self.after.has(change.file) else None
@@ -1071,7 +1073,7 @@ class Comparison(Owner):
         if resolved and resolved.sources:
             own |= {path for _, path in files.named(resolved.sources.own)}
         changed = frozenset(read) & self.changed - own
-        if change.action is not Action.OUTDATED:
+        if not self.before.has(change.file):
             return changed
         causing = {cause.place.file for cause in change.causes}
         return frozenset() if causing <= own else changed & causing or changed

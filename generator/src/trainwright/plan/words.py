@@ -65,7 +65,7 @@ def reach(shared: SharedFileImpact) -> str:
     begun = shared.new_runs
     if not shared.held:
         begins = f", and begins {plural(begun, 'new run')}" if begun else ""
-        return f"is read by {plural(len(shared.jobs), 'job')}{begins}"
+        return f"is read by {plural(len(shared.jobs), 'job')} of this plan{begins}"
     outdated = f"outdates {plural(shared.held, 'run')}{f', begins {begun:,}' if begun else ''}"
     return f"{outdated}: `trainwright rerun` applies the change"
 
@@ -371,14 +371,27 @@ _SOURCES = {
 _COUNTED = {"capacity": "capacity", "pricePerGpuHour": "price", "currency": "currency"}
 
 
+def _moved(before: Data, after: Data) -> str:
+    """Return what became of an amount: "lowered", "raised"; "set" and "removed" have one side."""
+    if before is None:
+        return "set"
+    if after is None:
+        return "removed"
+    if isinstance(before, str):
+        return "changed"
+    return "lowered" if after < before else "raised"
+
+
 def amounts(plan: Plan) -> Iterator[str]:
     """Yield a line for each capacity and price by which the sums are other ones than before, and
     for what is in them and not in git.
     """
     for change in plan.amounts:
-        what, where = _COUNTED[change.cause.path.last], f"({change.cause.place})"
-        line = change_line(change.cause)
-        yield f"{change.environment} counts with another {what}: {line} {where}"
+        cause, parts = change.cause, change.cause.path.parts
+        what = _COUNTED[cause.path.last] + (f" of {parts[1]}" if len(parts) > 1 else "")
+        became = _moved(cause.before, cause.after)
+        line = f"{change_line(cause)} ({cause.place})"
+        yield f"{change.environment}: {what} {became}: {line}"
     yield from _left(plan)
 
 
@@ -451,8 +464,8 @@ _MOVED = (
 _SETTINGS: Mapping[tuple[str, Data], str] = {
     ("prune", "confirm"): "once the wiring is applied no sync deletes a run, whenever it began",
     ("prune", "immediate"): (
-        "once the wiring is applied syncs delete what leaves git, but for runs that are annotated "
-        "to stay because they began before; the next run of each is not"
+        "once the wiring is applied syncs delete what leaves git. Runs that began before stay "
+        "until they are deleted by hand; later ones are deleted"
     ),
     ("engine", "argocd"): (
         "Argo CD applies the runs as they are, once its wiring is applied; take that of the former "
