@@ -72,6 +72,9 @@ def told(repository: Repository, until: str = "") -> list[str]:
 
 
 STAYS = "pods that run stay as they are"
+REFUSED = (
+    f"pods beyond it are refused when they are made, those in place of failed ones too; {STAYS}"
+)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +85,7 @@ STAYS = "pods that run stay as they are"
             '"64"',
             '"8"',
             [
-                "allows less (requests.nvidia.com/gpu 64 → 8): pods beyond it are refused when "
-                f"they are made; {STAYS}",
+                f"allows less (requests.nvidia.com/gpu 64 → 8): {REFUSED}",
                 "active runs request 16 nvidia.com/gpu, more than that: prod/llm",
             ],
         ),
@@ -91,10 +93,21 @@ STAYS = "pods that run stay as they are"
         (
             "quota",
             'pods: "9"',
+            'pods: "1", requests.cpu: 2, memory: 1Gi',
+            [
+                "allows less (pods 9 → 1, requests.cpu (no limit) → 2, memory (no limit) → 1Gi): "
+                f"{REFUSED}",
+                "active runs have 2 pods, more than that: prod/llm",
+                "active runs request 2 cpu: prod/llm",
+                "active runs request 2Gi memory, more than that: prod/llm",
+            ],
+        ),
+        (
+            "quota",
+            'pods: "9"',
             'pods: "9", services: "1"',
             [
-                "allows less (services (no limit) → 1): pods beyond it are refused when they are "
-                f"made; {STAYS}",
+                f"allows less (services (no limit) → 1): {REFUSED}",
             ],
         ),
         (
@@ -196,3 +209,66 @@ def test_what_a_file_with_errors_has_is_not_removed(copied: Copied, tmp_path: Pa
     assert done.stdout.startswith("1 error\n")
     assert "is removed" not in done.stdout
     assert "error[TW001]" in done.stdout
+
+
+def _edit(prod: Repository, path: str, old: str, new: str) -> None:
+    full = prod.root / "environments/prod" / path
+    assert old in full.read_text()
+    full.write_text(full.read_text().replace(old, new))
+
+
+def _larger(folder: Path) -> None:
+    """Beside prod/llm are one with less, and one without GPUs."""
+    _prod(folder, "confirm")
+    made = Repository(folder)
+    elastic = "launcher: torchrun\nelastic: {minNodes: 1, maxNodes: 3}\n"
+    small = made.job("prod/a-small", f"pool: h100\n{elastic}")
+    small.write_text(small.read_text().replace("memory: 1Gi}", "memory: 1Gi, gpu: 1}"))
+    made.job("prod/a-cpu")
+    done = made.run("render")
+    assert done.exit_code == 0, done.output
+    git_repository.commit(made.root)
+
+
+def test_the_runs_that_request_most_of_a_quota_are_named_first(
+    copied: Copied, tmp_path: Path
+) -> None:
+    """And those that request nothing of it are not."""
+    prod = copied(_larger, tmp_path / "clone")
+    _edit(prod, "objects/quota.yaml", '"64"', '"16"')
+    assert told(prod)[1:] == [
+        "active runs request 17 to 19 nvidia.com/gpu, more than that: prod/llm, prod/a-small"
+    ]
+
+
+def test_a_run_that_begins_beyond_a_quota_is_refused(copied: Copied, tmp_path: Path) -> None:
+    """The old one goes on beside it."""
+    prod = copied(_confirm, tmp_path / "clone")
+    _edit(prod, "objects/quota.yaml", '"64"', '"24"')
+    _edit(prod, "jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    assert told(prod)[1:] == [
+        "active runs request 40 nvidia.com/gpu, more than that: prod/llm",
+        "pods of runs that begin are refused until there is room: prod/llm",
+    ]
+
+
+def test_what_another_namespace_has_concerns_only_runs_that_begin_there(
+    copied: Copied, tmp_path: Path
+) -> None:
+    prod = copied(_confirm, tmp_path / "clone")
+    for path in (prod.root / "environments/prod/objects").iterdir():
+        path.write_text(path.read_text().replace("namespace: training", "namespace: other"))
+    _edit(prod, "environment.yaml", "namespace: training", "namespace: other")
+
+    def quotas() -> dict[str, list[str]]:
+        done = prod.run("plan", "--against", "HEAD", "-o", "json")
+        objects = json.loads(done.stdout)["plan"]["objects"]
+        return {it["object"]: it["effects"][1:] for it in objects if "Quota" in it["object"]}
+
+    there = "ResourceQuota/other/quota"
+    assert quotas() == {there: [], "ResourceQuota/training/quota": []}
+    _edit(prod, "jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    assert quotas()[there] == [
+        "active runs request 24 nvidia.com/gpu: prod/llm",
+        "active runs have 3 pods: prod/llm",
+    ]

@@ -47,7 +47,7 @@ from trainwright.plan.model import (
     SharedFileImpact,
     WiringChange,
 )
-from trainwright.plan.object_effects import Surroundings
+from trainwright.plan.object_effects import ActiveRun, Surroundings
 from trainwright.plan.places import jobs_at, place_of
 from trainwright.plan.policies import Setting
 from trainwright.plan.revision import Revision, files_of
@@ -901,7 +901,7 @@ class Comparison(Owner):
             after=after,
             asked=demand.total(change.asked for change in changes),
             fits=fits,
-            objects=self._told_objects(name, demands),
+            objects=self._told_objects(name, changes, left),
             uses=tuple(uses.uses(changes, demands, fits, demands_before, every=removed)),
             left=left,
             unread=unread,
@@ -995,15 +995,38 @@ class Comparison(Owner):
         return edited and name in self._selected().whole
 
     def _told_objects(
-        self, name: str, active: Sequence[tuple[Job, Demand]]
+        self, name: str, job_changes: tuple[JobChange, ...], left: Sequence[LeftRun]
     ) -> tuple[ObjectChange, ...]:
-        """Return the changed additional objects, with what follows for the active jobs."""
+        """Return the changed additional objects, with what follows for the active runs."""
         changes, environment = self._objects(name), self._applying(name)
         if not changes or environment is None or self._unread(name):
             return changes
         own = self.after.own_objects(name).objects if name in self.after.survey.jobs else ()
-        around = Surroundings(environment, [it.manifest for it in own], active)
+        runs = tuple(self._active(environment, job_changes, left))
+        around = Surroundings(environment, [it.manifest for it in own], runs)
         return tuple(object_changes.changes(self.before, self.after, name, around))
+
+    def _active(
+        self, environment: Environment, changes: tuple[JobChange, ...], left: Sequence[LeftRun]
+    ) -> Iterator[ActiveRun]:
+        """Yield the runs of an environment that are active after the merge, each in the namespace
+        that it began in.
+        """
+        name, begun = environment.name, {it.file for it in changes if it.action in _BEGINS}
+        there = self.before.environments.get(name, environment).namespace
+        for asking in self._asking(name, changes):
+            if asking.job:
+                file = JobFile(name, asking.job.name)
+                place = None if file in begun else place_of(self.after, file)
+                within = place[1] if place else environment.namespace
+                yield ActiveRun(asking.job, asking.demand, within, begins=file in begun)
+        for change in changes:
+            job = self.before.job(change.file).job if change.left != NOTHING else None
+            if job is not None:
+                place = place_of(self.before, change.file)
+                yield ActiveRun(job, change.left, place[1] if place else there)
+        for run in left:
+            yield ActiveRun(run.job, run.demand, there)
 
     def _asking(self, name: str, changes: tuple[JobChange, ...]) -> Iterator[Asking]:
         """Yield what each job requests after the merge. A job of which nothing is applied is left

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes.environment import Environment
@@ -30,7 +31,9 @@ def changes(
     unknown = {finding.place.file for finding in broken}
     old, new = _objects(before, environment), _objects(after, environment)
     applied = after.environments.get(environment) or before.environments.get(environment)
-    for identity in sorted({*old, *new}):
+    both = sorted({*old, *new})
+    several = Counter((kind, name) for _, kind, _, name in both)  # one in each of two namespaces
+    for identity in both:
         was, now = old.get(identity), new.get(identity)
         if was and now and was.manifest.body == now.manifest.body:
             continue
@@ -42,9 +45,11 @@ def changes(
         assert one is not None
         until = "" if now else _until(one.manifest, applied, last=not new)
         follows = () if around is None or until else effects(old_object, new_object, around)
+        _, kind, namespace, name = identity
+        title = f"{kind}/{namespace}/{name}" if several[kind, name] > 1 else one.manifest.title
         yield ObjectChange(
             environment=environment,
-            object=redact(one.manifest.title),
+            object=redact(title),
             action="removed" if now is None else "changed" if was else "added",
             place=one.place,
             grants=given if now else granted,

@@ -23,29 +23,50 @@ from trainwright.datatypes.job import Job
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.volumes import Volume
-from trainwright.specs.demand import Demand
+from trainwright.specs.demand import Demand, Range, nodes_of
 
 _NAMED = 3  # jobs in a sentence
 _REMAIN = "pods that run stay as they are"
+_PODS = frozenset({"pods", "count/pods"})
+_BINARY = frozenset({"memory", "ephemeral-storage"})  # as people write them, in Gi
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveRun:
+    """A run that goes on after a merge, or `begins` by it, and the namespace that it is in."""
+
+    job: Job
+    demand: Demand
+    namespace: str
+    begins: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """An environment with its own objects, and what its jobs request, after a merge."""
+    """An environment with its own objects and its active runs, after a merge."""
 
     environment: Environment
     objects: Sequence[Manifest]
-    demands: Sequence[tuple[Job, Demand]]
+    runs: Sequence[ActiveRun]
 
-    def jobs(self, concerned: Callable[[Job], bool]) -> str:
-        """Return the names of the active jobs that something concerns; "" if there are none."""
-        return _named(job for job, demand in self.demands if demand.nodes and concerned(job))
+    def runs_in(self, namespace: str) -> tuple[ActiveRun, ...]:
+        """Return the active runs in a namespace."""
+        return tuple(run for run in self.runs if run.demand.nodes and run.namespace == namespace)
 
-    def requested(self, resource: str) -> float:
-        """Return how much all active jobs request at least of the accelerators of pools."""
+    def jobs(self, namespace: str, concerned: Callable[[Job], bool]) -> str:
+        """Return the names of jobs with active runs there that something concerns, or ""."""
+        return _named(run for run in self.runs_in(namespace) if concerned(run.job))
+
+    def requested(self, run: ActiveRun, resource: str) -> Range:
+        """Return how much of a resource a run requests: its pods, accelerators of pools, and what
+        its containers that train request.
+        """
+        if resource in _PODS:
+            return run.demand.nodes
+        each = [(nodes_of(it), it.resources.requests.get(resource)) for it in run.job.groups]
+        amounts = [nodes * float(quantity.read(it) or 0) for nodes, it in each if it]
         pools = (it.name for it in self.environment.pools.values() if it.resource == resource)
-        names = tuple(pools)
-        return sum(demand.of(name).gpus.low for _, demand in self.demands for name in names)
+        return sum((*amounts, *(run.demand.of(name).gpus for name in pools)), start=Range())
 
 
 def effects(was: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:
@@ -56,12 +77,9 @@ def effects(was: Manifest | None, now: Manifest | None, around: Surroundings) ->
         yield from effect(was, now, around)
 
 
-def _named(jobs: Iterable[Job]) -> str:
-    return listed([*dict.fromkeys(f"{job.environment}/{job.name}" for job in jobs)], _NAMED)
-
-
-def _anywhere(_: Job) -> bool:
-    return True
+def _named(runs: Iterable[ActiveRun]) -> str:
+    names = (f"{run.job.environment}/{run.job.name}" for run in runs)
+    return listed([*dict.fromkeys(names)], _NAMED)
 
 
 def _quota(was: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:
@@ -70,14 +88,42 @@ def _quota(was: Manifest | None, now: Manifest | None, around: Surroundings) -> 
     if not lowered:
         return
     limits = ", ".join(f"{key} {_shown(old.get(key))} → {_shown(new[key])}" for key in lowered)
-    part = "" if now and not {"scopes", "scopeSelector"} & now.spec.keys() else " in its scopes"
-    yield f"allows less{part} ({limits}): pods beyond it are refused when they are made; {_REMAIN}"
+    assert now is not None
+    part = " in its scopes" if {"scopes", "scopeSelector"} & now.spec.keys() else ""
+    yield (
+        f"allows less{part} ({limits}): pods beyond it are refused when they are made, those in "
+        f"place of failed ones too; {_REMAIN}"
+    )
     for key in lowered:
-        resource, amount = key.removeprefix("requests."), quantity.read(new[key])
-        asked = around.requested(resource)
-        if asked and amount is not None:
-            more = ", more than that" if asked > amount else ""
-            yield f"active runs request {asked:g} {resource}{more}: {around.jobs(_anywhere)}"
+        yield from _beyond(key, new[key], around.runs_in(now.namespace), around)
+
+
+def _beyond(
+    key: str, limit: Data, runs: Sequence[ActiveRun], around: Surroundings
+) -> Iterator[str]:
+    """Yield what active runs request of what a ResourceQuota limits, and which of them begin
+    beyond it.
+    """
+    resource, hard = key.removeprefix("requests."), quantity.read(limit)
+    each = [(around.requested(run, resource), run) for run in runs]
+    asking = sorted(((it, run) for it, run in each if it), key=lambda one: -one[0].high)
+    asked = sum((it for it, _ in asking), start=Range())
+    if not asking or hard is None:
+        return
+    is_beyond = asked.low > hard
+    more = ", more than that" if is_beyond else ""
+    jobs = _named(run for _, run in asking)
+    request = "have" if resource in _PODS else "request"
+    yield f"active runs {request} {_amount(asked, resource)} {resource}{more}: {jobs}"
+    if is_beyond and (begun := _named(run for _, run in asking if run.begins)):
+        yield f"pods of runs that begin are refused until there is room: {begun}"
+
+
+def _amount(asked: Range, resource: str) -> str:
+    """Return an amount as "16 to 18", or "256Gi"."""
+    unit, size = ("Gi", 2**30) if resource in _BINARY else ("", 1)
+    ends = dict.fromkeys(f"{round(end / size, 2):,g}{unit}" for end in (asked.low, asked.high))
+    return " to ".join(ends)
 
 
 def _is_less(new: Data, old: Data) -> bool:
@@ -90,14 +136,16 @@ def _shown(limit: Data) -> str:
 
 
 def _limit_range(_: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:
-    if now is not None and (jobs := around.jobs(_anywhere)):
+    if now is not None and (jobs := _named(around.runs_in(now.namespace))):
         yield (
             f"new pods get its defaults, and are refused where they exceed it; {_REMAIN}: {jobs}"
         )
 
 
 def _policy(was: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:
-    if not (jobs := around.jobs(_anywhere)):
+    one = now or was
+    assert one is not None
+    if not (jobs := _named(around.runs_in(one.namespace))):
         return
     selectors = [mapping(it.spec.get("podSelector")) for it in (was, now) if it]
     pods = "the pods that it selects" if all(selectors) else "all pods of the namespace"
@@ -110,7 +158,7 @@ def _policy(was: Manifest | None, now: Manifest | None, around: Surroundings) ->
 def _queue(was: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:
     one = now or was
     assert one is not None
-    jobs = around.jobs(lambda job: job.queue == one.name) or "no active job"
+    jobs = around.jobs(one.namespace, lambda job: job.queue == one.name) or "no active job"
     if now is None:
         yield f"what waits in it is not admitted any more: {jobs}"
         return
@@ -140,7 +188,12 @@ def _role(was: Manifest | None, now: Manifest | None, around: Surroundings) -> I
         return
     yield f"no longer allows {listed(sorted(lost), _NAMED)}"
     bindings = (it for it in around.objects if it.group_kind == ROLEBINDING)
-    of_it = (it for it in bindings if text(mapping(it.body.get("roleRef")).get("name")) == one.name)
+    of_it = (
+        it
+        for it in bindings
+        if it.namespace == one.namespace
+        and text(mapping(it.body.get("roleRef")).get("name")) == one.name
+    )
     yield from _bound(frozenset().union(*map(_accounts, of_it)), around)
 
 
@@ -164,20 +217,27 @@ def _binding(was: Manifest | None, now: Manifest | None, around: Surroundings) -
     yield from _bound(_accounts(was) - (_accounts(now) if now else frozenset()), around)
 
 
-def _accounts(binding: Manifest) -> frozenset[str]:
+def _accounts(binding: Manifest) -> frozenset[tuple[str, str]]:
+    """Return the ServiceAccounts of a binding: namespace and name."""
     subjects = mappings(binding.body.get("subjects"))
-    return frozenset(text(it.get("name")) for it in subjects if it.get("kind") == "ServiceAccount")
+    return frozenset(
+        (text(it.get("namespace")), text(it.get("name")))
+        for it in subjects
+        if it.get("kind") == "ServiceAccount"
+    )
 
 
-def _bound(accounts: frozenset[str], around: Surroundings) -> Iterator[str]:
-    if jobs := around.jobs(lambda job: job.service_account in accounts):
-        named = listed([f"ServiceAccount/{name}" for name in sorted(accounts)], _NAMED)
+def _bound(accounts: frozenset[tuple[str, str]], around: Surroundings) -> Iterator[str]:
+    bound = (it for it in around.runs if (it.namespace, it.job.service_account) in accounts)
+    if jobs := _named(it for it in bound if it.demand.nodes):
+        named = listed([f"ServiceAccount/{name}" for _, name in sorted(accounts)], _NAMED)
         yield f"pods of {named} lose that at once: {jobs}"
 
 
 def _claim(was: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:
-    name = was.name if was and now is None else ""
-    if jobs := around.jobs(lambda job: bool(name) and name in map(_claimed, job.volumes)):
+    if was is None or now is not None:
+        return
+    if jobs := around.jobs(was.namespace, lambda job: was.name in map(_claimed, job.volumes)):
         yield f"its data may go with it, and no new pod starts without it: {jobs}"
 
 

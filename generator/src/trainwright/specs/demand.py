@@ -114,9 +114,16 @@ def _as_one(demands: Sequence[Demand]) -> Demand:
     )
 
 
+def nodes_of(group: Job) -> Range:
+    """Return how many nodes a job without its roles, or a role, has: its pods, one per node."""
+    elastic = group.elastic
+    if elastic:
+        return Range(elastic.min_nodes, elastic.max_nodes)
+    return Range(group.nodes, group.nodes)
+
+
 def _of_group(job: Job, attempts: int) -> Demand:
-    elastic = job.elastic
-    nodes = Range(elastic.min_nodes, elastic.max_nodes) if elastic else Range(job.nodes, job.nodes)
+    nodes = nodes_of(job)
     gpus = nodes * (job.resources.gpu + _outside_of_pools(job))
     if not gpus:
         return Demand(nodes=nodes)
