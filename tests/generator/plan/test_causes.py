@@ -180,6 +180,28 @@ def test_a_line_of_its_own_decides_before_what_is_shared(
     assert f"\nenvironments/base/jobs/llm.yaml {reach}" in text
 
 
+@pytest.mark.parametrize("edited", ["tag", "digest"])
+def test_another_tag_beside_a_digest_has_the_same_content(
+    edited: str, repository: Repository
+) -> None:
+    """Of what a base changes, and a job takes with its next run."""
+    was, now = (f"digest: 'sha256:{digit * 64}'" for digit in "12")
+    image = f"image: {{repository: registry.example.com/a, tag: v1, {was}}}\n"
+    edit(repository, "base/jobs/llm.yaml", "flags:", f"{image}flags:")
+    repository.job("prod/c", "extends: base/llm\n")
+    path = repository.root / "environments/prod/jobs/c.yaml"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not line.startswith("image:")))
+    committed(repository)
+    edit(repository, "base/jobs/llm.yaml", "tag: v1", "tag: v2")
+    if edited == "digest":
+        edit(repository, "base/jobs/llm.yaml", was, now)
+    text = repository.run("plan", "--against", "HEAD").stdout
+    same = "; the next image of prod/c has the same content: the digest decides, not the tag\n"
+    assert "prod/c keep" in text
+    assert (same in text) is (edited == "tag")
+
+
 def test_a_value_that_is_the_bases_again(repository: Repository) -> None:
     """The base is not edited, of which the run is behind from now on."""
     edit(repository, "prod/jobs/a.yaml", "pool: p", "pool: p\nflags: {epochs: 3}")

@@ -1284,6 +1284,12 @@ def test_a_new_run_waits_for_all_its_gpus_of_which_the_old_one_holds_some(
         assert why.endswith(f" holds 8 GPUs of its {quota}")
 
 
+def test_a_run_that_is_left_names_the_gpus_that_it_holds(cloned: Repository) -> None:
+    _running(cloned, "")
+    job("state: active", "state: cancelled")(cloned)
+    assert "`, and holds 8 GPUs until then; after that " in changed(cloned)["why"]
+
+
 def test_a_new_run_waits_for_nothing_where_the_old_one_ends(cloned: Repository) -> None:
     _running(cloned, "gitops: {prune: immediate}\n", metadata="queue: team\n")
     edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 1")

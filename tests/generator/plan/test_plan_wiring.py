@@ -256,7 +256,7 @@ def test_an_edited_job_is_pruned_by_its_kustomization(flux: Repository) -> None:
     ("old", "new", "holds"),
     [
         ("immediate", "confirm", "no sync deletes a run, whenever it began"),
-        ("confirm", "immediate", "syncs delete what leaves git, but for runs that are annotated"),
+        ("confirm", "immediate", "syncs delete what leaves git. Runs that began before stay until"),
     ],
 )
 def test_what_prune_is_holds_with_the_wiring(

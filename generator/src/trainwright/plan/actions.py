@@ -57,18 +57,21 @@ def _started(after: PlannedRun) -> str:
 
 def _ended(was: Training, after: PlannedRun | None) -> tuple[Action, str]:
     before, gone = was.run, was.removed
-    if after is None and was.pruned_by:
-        gone = f"{before.object}: {_KUSTOMIZATION_GONE} until `{was.pruned_by}` prunes it"
-    elif after is None and was.is_kept(after):
+    held = gpus_of(before.demand.gpus) if before.state == "active" else ""
+    pruned_by = was.pruned_by if after is None else ""
+    if pruned_by:
+        gone = f"{before.object}: {_KUSTOMIZATION_GONE} until `{pruned_by}` prunes it"
+    if held and was.goes_on(after):
+        gone += f", and holds {held} until then"
+    if after is None and not pruned_by and was.is_kept(after):
         command = kustomization_deletion(before.object, was.environment)
         gone += f"; {_KUSTOMIZATION_FAILS} until `{command}`" if command else ""
     if after is not None and after.retired:
-        held = gpus_of(before.demand.gpus) if before.state == "active" else ""
         if held and was.is_kept(after):
             gone += f"; if its pods still run, its {held} are held until it is deleted"
         return Action.RETIRED, f"it is in the ledger of finished runs; {gone}"
     if before.state == "active":
-        waits = bool(was.pruned_by and after is None) or bool(was.end and was.end.until)
+        waits = bool(pruned_by) or bool(was.end and was.end.until)
         gone = f"{gone}; {'after that ' if waits else ''}{was.progress}"
     if was.goes_on(after):
         return Action.LEFT, gone if after else f"its spec is gone; {gone}"

@@ -73,16 +73,25 @@ def reach(shared: SharedFileImpact) -> str:
 def keeping(plan: Plan, shared: SharedFileImpact) -> str:
     """Return which jobs' runs keep the old values of a shared file, or "" if none does."""
     jobs = set(shared.jobs)
-    names = [
-        str(change.file)
-        for change in plan.changes
-        if change.action is Action.OUTDATED and change.file in jobs
-    ]
+    kept = [it for it in plan.changes if it.action is Action.OUTDATED and it.file in jobs]
+    names = [str(change.file) for change in kept]
+    if not names:
+        return ""
     verb = "keeps its" if len(names) == 1 else "keep their"
-    return f"{listed(names, _NAMED)} {verb} old values until the next run" if names else ""
+    pinned = listed([str(change.file) for change in kept if _is_pinned(change)], _NAMED)
+    same = f"; the next image of {pinned} has {_SAME_CONTENT}" if pinned else ""
+    return f"{listed(names, _NAMED)} {verb} old values until the next run{same}"
+
+
+def _is_pinned(change: JobChange) -> bool:
+    """Whether another tag waits for the next run of a job, and its digest stays the same."""
+    paths = {cause.path for cause in change.causes if cause.path.within("/image")}
+    digest = change.after is not None and "@" in change.after.image
+    return digest and paths == {"/image/tag"}
 
 
 _NAMED = 5  # jobs in a line
+_SAME_CONTENT = "the same content: the digest decides, not the tag"
 
 
 def number(value: float) -> str:
@@ -210,7 +219,7 @@ def _content(old: Sequence[str], new: Sequence[str]) -> str:
     if not all((*digests, *digests_now)):
         return ""
     if digests == digests_now:
-        return " (the same content: the digest decides, not the tag)"
+        return f" ({_SAME_CONTENT})"
     return " (other content under the same tag)" if names == names_now else ""
 
 
