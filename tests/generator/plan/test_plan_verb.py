@@ -249,6 +249,20 @@ def test_an_edit_that_the_api_server_refuses_waits_for_the_next_run(cloned: Repo
     assert [cause["path"] for cause in found["causes"]] == ["maxDuration"]
 
 
+def test_another_queue_is_taken_only_while_the_run_waits(cloned: Repository) -> None:
+    """Which git does not have: the first line calls it a risk, and no update."""
+    _running(cloned, "", metadata="queue: team\n")
+    edit(cloned, "prod/jobs/llm.yaml", "queue: team", "queue: other")
+    found = changed(cloned)
+    assert found["action"] == "may be refused"
+    assert "Kueue's webhook refuses another queue while the job runs" in found["why"]
+    assert found["why"].endswith(
+        "; the sums count it as accepted, and where it is refused, each sync fails until it is reverted"
+    )
+    first, *_ = cloned.run("plan", "--against", "main").stdout.splitlines()
+    assert first.startswith("May fail to sync 1 job")
+
+
 def test_without_confirmation_a_running_object_goes_at_once(cloned: Repository) -> None:
     _running(cloned, "gitops: {prune: immediate}\n")
     job("state: active", "state: cancelled")(cloned)

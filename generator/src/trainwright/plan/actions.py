@@ -16,13 +16,16 @@ _ACTIONS = {
     Verdict.DELETED: Action.DELETED,
     Verdict.MIXED: Action.MIXED,
     Verdict.IGNORED: Action.IGNORED,
-    Verdict.UNTIL_ADMITTED: Action.IN_PLACE,
+    Verdict.UNTIL_ADMITTED: Action.MAY_BE_REFUSED,
     Verdict.IN_PLACE: Action.IN_PLACE,
 }
 
 _KUSTOMIZATION_GONE = (
     "its Kustomization leaves git with it, so no sync prunes it: unless wiring/ is applied by a "
     "Kustomization that prunes, it stays in the cluster"
+)
+_COUNTED = (
+    "; the sums count it as accepted, and where it is refused, each sync fails until it is reverted"
 )
 _KUSTOMIZATION_FAILS = "its Kustomization stays in the cluster, and fails for want of its path,"
 _ENDS = frozenset({Action.DELETED, Action.LEFT, Action.CANCELLED, Action.NEW_RUN, Action.SUSPENDED})
@@ -110,6 +113,8 @@ def _same_object(was: Training, now: Training) -> tuple[Action, str]:
         return Action.RESUMED, f"the pods of {before.object} are created"
     if checked:
         action, why = _ACTIONS[checked[0].verdict], f"{checked[0].why} ({checked[0].pointer})"
+        if action is Action.MAY_BE_REFUSED:
+            why += _COUNTED
         keeps = f"{before.object} stays: " if action is Action.IN_PLACE else ""
         return action, f"{keeps}{why}"
     if set(old) == set(new):

@@ -475,7 +475,7 @@ class Comparison(Owner):
             yield f"not with what its sources have now of {fields}"
         waits = {edit.path for edit in self._held_back(file)}
         less = causes.less_time(it for it in change.causes if it.path not in waits)
-        if less and change.action is Action.IN_PLACE:
+        if less and change.action in _UPDATES:
             yield f"it fails once it has run for {less.after}, and at once if it has already"
         if after and change.action in _BEGINS and after.image != (change.before or after).image:
             yield from self._locked_otherwise(file)
@@ -1206,8 +1206,13 @@ _LEAVES = _GONE | {Action.CANCELLED}
 _ENDED = _LEAVES | {Action.RETIRED}
 _OF_LOST = _GONE | {Action.BROKEN}
 _BEGINS = frozenset({Action.STARTED, Action.NEW_RUN})
-_CONTINUES = frozenset({Action.UNCHANGED, Action.IN_PLACE})
+_UPDATES = frozenset({Action.IN_PLACE, Action.MAY_BE_REFUSED})
+_CONTINUES = _UPDATES | {Action.UNCHANGED}
 # Actions that need no newly rendered files.
 _AS_RENDERED = frozenset({Action.UNCHANGED, Action.OUTDATED, Action.BROKEN})
 # How the API server answers the edit of an existing object.
-_API_ANSWERS = {Action.REJECTED: "refused by the API", Action.IGNORED: "ignored"}
+_API_ANSWERS = {
+    Action.REJECTED: "refused by the API",
+    Action.MAY_BE_REFUSED: "refused by the API unless it waits in its queue",
+    Action.IGNORED: "ignored",
+}

@@ -26,6 +26,7 @@ _VERBS = {
     Action.LEFT_SUSPENDED: "leaves {} suspended",
     Action.MIXED: "mixes versions in {}",
     Action.IGNORED: "has no effect on {}",
+    Action.MAY_BE_REFUSED: "may fail to sync {}",
     Action.CANCELLED: "cancels {}",
     Action.NEW_RUN: "replaces {}",
     Action.STARTED: "starts {}",

@@ -45,6 +45,7 @@ _ICONS = {
     "left suspended": "⏸️",
     "mixed": "⚠️",
     "ignored": "⚠️",
+    "may be refused": "⚠️",
     "cancelled": "🛑",
     "new run": "🔁",
     "starts": "▶️",

@@ -27,6 +27,7 @@ class Action(enum.StrEnum):
     LEFT_SUSPENDED = "left suspended"  # the same of a suspended run
     MIXED = "mixed"  # accepted, but restarted pods will differ from their peers
     IGNORED = "ignored"  # accepted, but without effect
+    MAY_BE_REFUSED = "may be refused"  # taken while it waits in its queue; else as `REJECTED`
     CANCELLED = "cancelled"
     NEW_RUN = "new run"  # a new object replaces the one before
     STARTED = "starts"
