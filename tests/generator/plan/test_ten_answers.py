@@ -107,8 +107,8 @@ MERGES = {
     ),
     "its spec is gone, and it goes on": Merge(
         "Leaves 1 job running",
-        f"left running: its spec is gone; OLD stays in the cluster until `{DELETION}`; after "
-        "that what it saved stays in /out/runs/OLD on claim ckpt",
+        f"left running: its spec is gone; OLD stays in the cluster until `{DELETION}`, and holds 16 "
+        "GPUs until then; after that what it saved stays in /out/runs/OLD on claim ckpt",
         saves=SAVES,
         new=GONE,
     ),
