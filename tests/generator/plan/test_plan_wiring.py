@@ -464,11 +464,14 @@ def test_another_namespace_lacks_what_the_one_before_has(tmp_path: Path) -> None
     path.write_text(path.read_text().replace("namespace: training", "namespace: other"))
     done = repository.run("plan", "--against", "HEAD")
     assert done.exit_code == 1
-    first, second = done.stdout.splitlines()[:2]
-    assert first.startswith("Further runs of prod begin in another namespace · keeps old values in")
-    assert second.startswith('namespace: "training" → "other" in prod (environments/prod/')
-    assert "a run that goes on stays in training, and one that begins is in other, where" in second
-    assert 'error[TW055]: metadata.namespace is "training", the environment\'s is' in done.stdout
+    first, error, note = done.stdout.splitlines()[:3]
+    head = "1 error · further runs of prod begin in another namespace · keeps old values in"
+    assert first.startswith(head)
+    assert error.startswith('error[TW055]: metadata.namespace is "training", the environment\'s is')
+    assert note.startswith('namespace: "training" → "other" in prod (environments/prod/')
+    assert "a run that goes on stays in training, and one that begins is in other, where" in note
+    comment = repository.run("plan", "--against", "HEAD", "-o", "markdown").stdout
+    assert comment.index("❌ [TW055]") < comment.index("⚠️ namespace:")
     data = json.loads(repository.run("plan", "--against", "HEAD", "-o", "json").stdout)["plan"]
     (setting,) = data["wiring"]["settings"]
     assert setting["cause"]["path"] == "namespace"

@@ -183,6 +183,33 @@ def test_a_setting_of_gitops_is_in_the_first_line() -> None:
     assert headline.verdict(found) == "No job changes · changes gitops.prune of prod"
 
 
+def _set(path: str, before: str, after: str) -> SettingChange:
+    place = Location("environments/prod/environment.yaml", 6, 3)
+    return SettingChange("prod", ValueChange(Pointer(path), before, after, place))
+
+
+def test_a_namespace_takes_no_room_from_another_setting_and_from_errors() -> None:
+    settings = (_set("/namespace", "a", "b"), _set("/gitops/prune", "confirm", "immediate"))
+    found = replace(review([]), wiring=WiringChange(settings=settings))
+    moved = "Further runs of prod begin in another namespace"
+    rest = "no job changes · changes gitops.prune of prod"
+    assert headline.verdict(found) == f"{moved} · {rest}"
+    found = replace(found, findings=tuple(_found(Severity.ERROR)))
+    line = headline.verdict(found)
+    assert line.startswith("1 error · further runs of prod begin in another namespace · ")
+    assert len(line) <= headline.LIMIT
+
+
+def test_errors_are_in_the_first_line_whatever_has_no_room() -> None:
+    found = tuple(_found(Severity.ERROR, 12))
+    kept = [change(f"{n}", action) for action in (Action.SUSPENDED, Action.DELETED) for n in "ab"]
+    long = replace(review(kept), findings=found)
+    assert headline.verdict(long).startswith("12 errors · ")
+    actions = [action for action in Action if action is not Action.UNCHANGED]
+    broken = replace(review([change(f"{it}-{n}", it) for it in actions for n in range(1200)]))
+    assert headline.verdict(replace(broken, findings=found)).endswith(" · 12 errors")
+
+
 def test_a_run_that_goes_on_is_not_counted_as_replaced() -> None:
     found = review([_waiting("a"), change("b"), replace(change("c"), action=Action.SUSPENDED)])
     assert headline.verdict(found).startswith(

@@ -10,7 +10,7 @@ from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.layout import WIRING
 from trainwright.datatypes.listing import plural
 from trainwright.plan import words
-from trainwright.plan.model import Action, JobChange, Plan
+from trainwright.plan.model import BLOCKED, Action, JobChange, Plan
 from trainwright.plan.policies import NAMESPACE
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand, total
@@ -46,12 +46,18 @@ def verdict(plan: Plan) -> str:
     """Return a line of at most 100 characters: worst first, the rest as a count."""
     forged = len({finding.place.file for finding in plan.underived})
     first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
+    errors = _errors(plan)
+    unread = _environments(it.name for it in plan.environments if it.unread)
+    # Of these the words are the first, or among them.
+    blocked = unread or any(change.action in BLOCKED for change in plan.changes)
+    if errors and not blocked:
+        first.append(errors)
     edited = {*plan.wiring.foreign} & {*plan.wiring.stale}
     if unwritten := len({*plan.wiring.foreign} - edited):
         first.append(f"{plural(unwritten, 'file')} in {WIRING}/ that nothing writes")
     if edited:
         first.append(f"{plural(len(edited), 'edited file')} in {WIRING}/")
-    if unread := _environments(it.name for it in plan.environments if it.unread):
+    if unread:
         first.append(f"cannot read {unread}")
     if gone := _environments(it.name for it in plan.environments if it.removal):
         first.append(f"removes {gone if gone[0].isdigit() else f'environment {gone}'}")
@@ -63,13 +69,14 @@ def verdict(plan: Plan) -> str:
     rests = [[it for it in _rest(plan, brief) if it[1]] for brief in range(3)]
     quiet = (plan.changing or plan.policies or plan.wiring.settings) and not moved
     levels = _actions(plan) or ["no job changes" if quiet else ""]
+    after = [errors] if errors and blocked else []
     lines = (
-        _line(first, actions, rest)
+        _line(first, actions, [*rest, *after])
         for kept in range(len(rests[0]), -1, -1)
         for rest in (_weightiest(rest, kept) for rest in rests)
         for actions in levels
     )
-    return next((line for line in lines if len(line) <= LIMIT), _line(first, levels[-1], []))
+    return next((line for line in lines if len(line) <= LIMIT), _line(first, levels[-1], after))
 
 
 def _weightiest(clauses: Sequence[tuple[int, str]], most: int) -> list[str]:
@@ -132,8 +139,8 @@ def _jobs(action: Action, changes: list[JobChange]) -> str:
 
 
 def _rest(plan: Plan, brief: int) -> Iterator[tuple[int, str]]:
-    """Yield clauses on lost progress, requests, limits, errors and objects, each after its rank:
-    what has no room is dropped from the highest one.
+    """Yield clauses on lost progress, requests, limits and objects, each after its rank: what has
+    no room is dropped from the highest one.
 
     The larger `brief`, the shorter: from 1 on jobs without a bound are a count, and then a limit
     that is exceeded is one, as several always are.
@@ -147,11 +154,13 @@ def _rest(plan: Plan, brief: int) -> Iterator[tuple[int, str]]:
     for clause in requested(plan, brief=brief > 0):
         yield 3, clause
     yield 2, _short(plan, brief=brief > 1)
-    errors = sum(finding.severity is Severity.ERROR for finding in plan.findings)
-    if errors:
-        yield 5, plural(errors, "error")
     if plan.objects:
-        yield 6, words.objects(plan)
+        yield 5, words.objects(plan)
+
+
+def _errors(plan: Plan) -> str:
+    count = sum(finding.severity is Severity.ERROR for finding in plan.findings)
+    return plural(count, "error") if count else ""
 
 
 def _loosened(plan: Plan) -> str:
@@ -163,8 +172,11 @@ def _loosened(plan: Plan) -> str:
 
 
 def _wired(plan: Plan) -> str:
-    """Return which settings of GitOps a merge changes that matter once the wiring is applied."""
-    settings = [change for change in plan.wiring.settings if not change.moves]
+    """Return which settings of GitOps a merge changes that matter once the wiring is applied,
+    without those that have words of their own before the jobs.
+    """
+    changes = (change for change in plan.wiring.settings if not change.moves)
+    settings = [change for change in changes if change.cause.path != NAMESPACE]
     if not settings:
         return ""
     paths = {change.cause.path.dotted for change in settings}

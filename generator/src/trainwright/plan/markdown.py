@@ -84,13 +84,13 @@ def render(plan: Plan, style: Style) -> str:
     head += _forged(plan)
     lines = [f"- ⚠️ {prose(line, _TEXT)}\n" for line in words.outside(plan)]
     head += _items(lines, _FORGED, rest="- ⚠️ {}\n")
-    head += "".join(f"\n⚠️ {prose(line)}\n" for line in words.notes(plan))
+    notes = "".join(f"\n⚠️ {prose(line)}\n" for line in words.notes(plan))
     foot = _foot(plan, style)
     own, uses = _objects(plan, style), _uses(plan)
     errors = [it for it in by_weight(plan.findings) if it.severity is Severity.ERROR]
     others = [it for it in by_weight(plan.findings) if it.severity is not Severity.ERROR]
     facts = list(_facts(plan, style))
-    room = LIMIT - len(head) - len(foot) - len(own) - len(uses) - _ROOM
+    room = LIMIT - len(head) - len(notes) - len(foot) - len(own) - len(uses) - _ROOM
     table, more, rows = _table(groups, plan, style, room * 7 // 10 if plan.findings else room)
     room -= len(table) + len(more)
     blocking, hidden = _findings(errors, style, room)
@@ -118,7 +118,19 @@ def render(plan: Plan, style: Style) -> str:
         (len(facts) - len(shown), "paragraph", "paragraphs on shared files"),
         (len(groups) + len(objects) - len(folded), "diff", "diffs"),
     )
-    texts = (head, blocking, table, own, *shown, more, *kept, uses, advice, _together(folded))
+    texts = (
+        head,
+        blocking,
+        notes,
+        table,
+        own,
+        *shown,
+        more,
+        *kept,
+        uses,
+        advice,
+        _together(folded),
+    )
     return "".join((*texts, left, foot))
 
 

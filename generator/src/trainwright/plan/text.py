@@ -30,15 +30,13 @@ def _lines(plan: Plan, style: Style) -> Iterator[str]:
     for line in (*map(words.forged, plan.underived), *words.outside(plan)):
         yield style.paint(visible(line), "red")
     yield visible(headline.verdict(plan))
+    errors = [it for it in plan.findings if it.severity is Severity.ERROR]
+    yield from (finding_line(finding, style.paint) for finding in errors)
     yield from (style.paint(visible(line), "yellow") for line in words.notes(plan))
     yield from map(visible, words.amounts(plan))
     if plan.behind:
         more = plural(plan.behind, "more commit")
         yield f"{style.against} has {more}, whose changes are not looked at"
-    errors = [it for it in plan.findings if it.severity is Severity.ERROR]
-    if errors:
-        yield ""
-    yield from (finding_line(finding, style.paint) for finding in errors)
     used = tables.table(plan)
     if used.rows:
         yield ""
