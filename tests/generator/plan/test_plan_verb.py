@@ -203,7 +203,7 @@ def test_a_new_job_and_one_that_is_gone(cloned: Repository) -> None:
     assert new["why"] == "when queue team admits it"
 
 
-NEVER = "never admitted: needs 16 GPUs, the queue team has 8: 8 too few"
+NEVER = "never admitted: needs 16 GPUs, the queue team has 8: 8 too few, unless its cohort lends"
 
 
 def _large(repository: Repository, name: str, extra: str = "") -> None:
@@ -215,6 +215,12 @@ def _large(repository: Repository, name: str, extra: str = "") -> None:
 def test_a_new_job_that_its_queue_never_admits(cloned: Repository) -> None:
     _large(cloned, "big")
     assert changed(cloned, "prod/big")["why"] == NEVER
+    shown = cloned.run("plan", "--against", "main").stdout
+    assert shown.startswith("1 job is never admitted (16 of 8 GPUs) · +")
+    assert f"\nprod/big  {NEVER}\n" in shown
+    comment = cloned.run("plan", "--against", "main", "-o", "markdown").stdout
+    assert "| ⛔ prod/big | **never admitted**: needs 16 GPUs" in comment
+    assert "starts" not in comment
     # Where the cohort lends the rest, and the waiver says so, it waits like any other.
     waiver = "waivers: {TW626: {reason: its cohort lends, until: '2099-01-01'}}\n"
     _large(cloned, "big", waiver)
@@ -230,6 +236,9 @@ def test_a_new_run_that_its_queue_never_admits(cloned: Repository) -> None:
     again = changed(cloned, "prod/big")
     assert again["action"] == "new run"
     assert again["why"].endswith(f"; {NEVER}")
+    shown = cloned.run("plan", "--against", "main").stdout
+    assert shown.startswith("1 job is never admitted (16 of 8 GPUs) · +")
+    assert "prod/big  new run: " in shown
 
 
 def test_an_edit_that_the_api_server_refuses_waits_for_the_next_run(cloned: Repository) -> None:

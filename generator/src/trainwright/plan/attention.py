@@ -33,6 +33,7 @@ def attention(plan: Plan) -> tuple[Attention, ...]:
             elsewhere("errors", Concern.BLOCKS, _errors(plan), "findings-title"),
             of_jobs("loses progress", Concern.LOSES, lost),
             of_jobs("loses progress later", Concern.ENDS, later),
+            of_jobs(words.NEVER, Concern.EXCEEDS, _unadmitted(plan)),
             elsewhere("over limit", Concern.EXCEEDS, _short(plan), "uses"),
             elsewhere("loosened policy", Concern.RISKS, _policies(plan, loosens=True)),
             elsewhere("tightened policy", Concern.INFORMS, _policies(plan, loosens=False)),
@@ -43,6 +44,12 @@ def attention(plan: Plan) -> tuple[Attention, ...]:
 
 def _item(change: JobChange, why: str) -> Item:
     return Item(str(change.file), why)
+
+
+def _unadmitted(plan: Plan) -> Iterator[Item]:
+    for change in plan.listed:
+        if change.unadmitted:
+            yield _item(change, words.never(change).removeprefix(f"{words.NEVER}: "))
 
 
 def _blocked(plan: Plan, action: Action) -> Iterator[Item]:

@@ -30,7 +30,7 @@ from trainwright.files.tree import Edited, Folder, Tree
 from trainwright.findings.credentials import redact
 from trainwright.findings.diagnostics import HELD, UNRECORDED
 from trainwright.objects.departure import applied_by_job
-from trainwright.plan import actions, affected, causes, object_changes, policies, uses
+from trainwright.plan import actions, affected, causes, object_changes, policies, uses, words
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.left import Departures
 from trainwright.plan.model import (
@@ -268,7 +268,8 @@ class Comparison(Owner):
         """Return a change with when the run begins that it begins, and what that waits for."""
         if change.action not in _BEGINS:
             return change
-        why, never = change.why, self._unadmitted(change) or self._waits_behind(change, was)
+        change = replace(change, unadmitted=self._unadmitted(change))
+        why, never = change.why, words.never(change) or self._waits_behind(change, was)
         if change.action is Action.STARTED:
             why = self._starting(change.file, never or why)
             return replace(change, why="; ".join((why, *self._renamed(change.file))))
@@ -281,16 +282,20 @@ class Comparison(Owner):
             return f"{waits}{why.removeprefix('at once')}" if waits else why
         return f"{why}; {waits}"
 
-    def _unadmitted(self, change: JobChange) -> str:
-        """Return that a queue never admits a run, which asks for more than its quota, and why;
-        empty for any other run, and where the rule is waived, since a cohort lends.
+    def _unadmitted(self, change: JobChange) -> CapacityCheck | None:
+        """Return the quota of a queue that never admits a run, which asks for more than that; None
+        for any other run, and where the rule is waived, since a cohort lends.
         """
         run, file = change.after, change.file
-        if run is None or run.state != "active" or not run.queue:
-            return ""
+        environment = self._applying(file.environment)
+        if run is None or run.state != "active" or environment is None:
+            return None
+        quota = environment.queues.get(run.queue)
         findings = (it for it in self._findings_of(file.environment) if it.subject == str(file))
-        short = next((it for it in findings if it.rule == declared_quota_exceeded.id), None)
-        return f"never admitted: {short.message}" if short else ""
+        if quota is None or all(it.rule != declared_quota_exceeded.id for it in findings):
+            return None
+        gpus, what = run.demand.gpus, f"queue {run.queue}"
+        return CapacityCheck(what=what, unit="GPUs", need=gpus.low, most=gpus.high, has=quota)
 
     def _waits_behind(self, change: JobChange, was: Training | None) -> str:
         """Return that a new run waits for its GPUs of a queue, and what of these the run that it

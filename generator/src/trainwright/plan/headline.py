@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import filterfalse
 
 from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.layout import WIRING
@@ -39,6 +40,7 @@ _VERBS = {
 }
 _BESIDE = "starts {} beside {}"  # new runs, where no engine ends those before
 _LATER = {"starts {}": "adds {} as suspended", _BESIDE: "adds {} as suspended beside {}"}
+_BEGINS = frozenset({Action.STARTED, Action.NEW_RUN})
 _ENDING = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN})
 
 
@@ -57,6 +59,9 @@ def verdict(plan: Plan) -> str:
         first.append(f"{plural(unwritten, 'file')} in {WIRING}/ that nothing writes")
     if edited:
         first.append(f"{plural(len(edited), 'edited file')} in {WIRING}/")
+    never = [change for change in plan.changes if change.unadmitted]
+    if never:
+        first.append(_unadmitted(never))
     if unread:
         first.append(f"cannot read {unread}")
     if gone := _environments(it.name for it in plan.environments if it.removal):
@@ -67,7 +72,7 @@ def verdict(plan: Plan) -> str:
     if elsewhere := _environments(it.environment for it in spaces):
         first.append(f"further runs of {elsewhere} begin in another namespace")
     rests = [[it for it in _rest(plan, brief) if it[1]] for brief in range(3)]
-    quiet = (plan.changing or plan.policies or plan.wiring.settings) and not moved
+    quiet = (plan.changing or plan.policies or plan.wiring.settings) and not (moved or never)
     levels = _actions(plan) or ["no job changes" if quiet else ""]
     after = [errors] if errors and blocked else []
     lines = (
@@ -94,7 +99,7 @@ def _line(first: list[str], actions: str, rest: list[str]) -> str:
 def _actions(plan: Plan) -> list[str]:
     """Return summaries of what happens to jobs: a full one, then ones that only count ever more."""
     by_verb = defaultdict[str, list[JobChange]](list)
-    for change in plan.changes:
+    for change in filterfalse(_begins_nothing, plan.changes):
         by_verb[_verb(change)].append(change)
     ranked = list(by_verb.values())  # as changes are listed, the worst first
     named = next((it for it in ranked if not _is_beside(_verb(it[0]))), [])
@@ -116,6 +121,19 @@ def _verb(change: JobChange) -> str:
     verb = _BESIDE if change.action is Action.NEW_RUN and waits else _VERBS[change.action]
     suspended = change.after is not None and change.after.state == "suspended"
     return _LATER.get(verb, verb) if suspended else verb
+
+
+def _begins_nothing(change: JobChange) -> bool:
+    """Whether all that happens is that a queue never admits a run, which has words of its own."""
+    goes_on = change.ending is None or change.ending.waits
+    return change.unadmitted is not None and change.action in _BEGINS and goes_on
+
+
+def _unadmitted(changes: Sequence[JobChange]) -> str:
+    verb = "is" if len(changes) == 1 else "are"
+    fits = {words.requested(change.unadmitted) for change in changes if change.unadmitted}
+    of = f" ({fits.pop()})" if len(fits) == 1 else ""
+    return f"{plural(len(changes), 'job')} {verb} {words.NEVER}{of}"
 
 
 def _is_beside(verb: str) -> bool:

@@ -31,7 +31,8 @@ _DIFFS = 4_000_000
 def render(plan: Plan, style: Style) -> str:
     lines = AuthoredLines(plan.sources)
     changes = plan.listed
-    actions = sorted({change.action for change in changes}, key=lambda action: action.risk)
+    by_risk = sorted(changes, key=lambda change: change.action.risk)
+    actions = dict.fromkeys(words.happens(change)[0] for change in by_risk)
     teams = {str(change.file): change.team for change in plan.changes}
     concerns = attention(plan)
     data = {
@@ -51,7 +52,7 @@ def render(plan: Plan, style: Style) -> str:
         style,
         data,
         verdict=headline.verdict(plan),
-        tone="danger" if plan.blocked else "",
+        tone="danger" if plan.blocked or any(it.unadmitted for it in changes) else "",
         summary=_summary(plan),
         facts=_facts(plan, style),
         attention=shown(concerns, "action"),
@@ -132,7 +133,7 @@ def _changes(
                 "concerns": [
                     {"name": it.kind, "tone": it.concern.tone}
                     for it in concerns.get(str(change.file), ())
-                    if it.kind != change.action
+                    if it.kind != words.happens(change)[0]
                 ],
                 **_change(change, group, plan.currency(change.file.environment), lines),
             }
@@ -141,13 +142,14 @@ def _changes(
 def _change(
     change: JobChange, group: Alike, currency: str, lines: AuthoredLines
 ) -> dict[str, Data]:
+    what, why = words.happens(change)
     return {
         "job": str(change.file),
         "environment": change.file.environment,
-        "action": change.action.value,
+        "action": what,
         "tone": change.concern.tone,
         "team": change.team,
-        "why": change.why,
+        "why": why,
         "asked": requests(change.asked, currency, sign=True),
         "together": requests(group.asked, currency, sign=True) if group.others else [],
         "runs": "; ".join(_runs(change)),

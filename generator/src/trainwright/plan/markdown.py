@@ -40,6 +40,7 @@ from trainwright.reports.values import change_line
 _ICONS = {
     "rejected": "⛔",
     "broken": "❌",
+    words.NEVER: "⛔",
     "deleted": "🗑️",
     "left running": "⚠️",
     "left suspended": "⏸️",
@@ -217,7 +218,7 @@ def _named(groups: Sequence[Alike]) -> str:
     """Return, by action, the names of the jobs without a row, as far as they fit."""
     happens: dict[str, list[JobChange]] = {}
     for change in (change for group in groups for change in group.changes):
-        happens.setdefault(change.action.value, []).append(change)
+        happens.setdefault(words.happens(change)[0], []).append(change)
     lines = []
     for action, changes in happens.items():
         turns = by_turns(changes, lambda change: change.file.environment)
@@ -298,14 +299,15 @@ def _items(lines: Sequence[str], room: int, what: str = "", rest: str = "- {}\n"
 def _row(group: Alike, style: Style, currency: str) -> tuple[str, ...]:
     change = group.first
     because = "<br>".join(_causes(change.causes, _CAUSES, style))
-    happens = [f"**{change.action.value}**: {prose(change.why, _TEXT)}"]
+    what, why = words.happens(change)
+    happens = [f"**{what}**: {prose(why, _TEXT)}"]
     names = listed(group.others, _JOBS)
     if len(same := words.same(names, group.commands)) > _TEXT:
         same = f"{words.same(names, ())}, by the commands with the diff"
     if same:
         happens.append(prose(same, _TEXT))
     asks = cell(words.signed(group.asked, currency))
-    job = f"{_ICONS[change.action.value]} {_owners([group])}"
+    job = f"{_ICONS[what]} {_owners([group])}"
     return (job, "<br>".join((*happens, *_runs(change))), because, asks)
 
 
@@ -365,7 +367,7 @@ def _facts(plan: Plan, style: Style) -> Iterator[str]:
 
 def _details(group: Alike, style: Style) -> str:
     change = group.first
-    summary = f"{html(group.name)}: {change.action.value}"
+    summary = f"{html(group.name)}: {words.happens(change)[0]}"
     others = _listed([*map(cell, group.others)], _KEPT)
     same = f"The same for {others}.\n\n" if others else ""
     commands = [f"- `{code(command, _KEPT)}`\n" for command in group.commands]

@@ -105,6 +105,12 @@ class JobChange:
     otherwise: tuple[ValueChange, ...] = ()
     ending: Ending | None = None
     waivers: tuple[Waiver, ...] = ()  # of its spec, that waive a finding
+    unadmitted: CapacityCheck | None = None  # of a queue whose quota is too small for the run alone
+
+    @property
+    def never_starts(self) -> bool:
+        """Whether a job starts only in git, since its queue never admits it."""
+        return self.unadmitted is not None and self.action is Action.STARTED
 
     @property
     def loses(self) -> bool:
@@ -143,6 +149,8 @@ class JobChange:
             return Concern.BLOCKS
         if self.ending is not None:
             return Concern.LOSES if self.loses else Concern.ENDS
+        if self.unadmitted is not None:
+            return Concern.EXCEEDS
         return Concern.RISKS if self.action.risk < Action.CANCELLED.risk else Concern.INFORMS
 
     @property

@@ -29,7 +29,8 @@ def render(plan: Plan, style: Style) -> str:
 def _lines(plan: Plan, style: Style) -> Iterator[str]:
     for line in (*map(words.forged, plan.underived), *words.outside(plan)):
         yield style.paint(visible(line), "red")
-    yield visible(headline.verdict(plan))
+    never = any(change.unadmitted for change in plan.changes)
+    yield style.paint(visible(headline.verdict(plan)), "red" if never else "")
     errors = [it for it in plan.findings if it.severity is Severity.ERROR]
     yield from (finding_line(finding, style.paint) for finding in errors)
     yield from (style.paint(visible(line), "yellow") for line in words.notes(plan))
@@ -91,8 +92,9 @@ _MOST_WARNINGS = 20
 
 def _change(group: Alike, style: Style, currency: str) -> Iterator[str]:
     change = group.first
-    action = style.paint(change.action.value, _COLORS[change.concern.tone])
-    yield f"{visible(group.name)}  {action}: {visible(change.why)}"
+    what, why = words.happens(change)
+    action = style.paint(what, _COLORS[change.concern.tone])
+    yield f"{visible(group.name)}  {action}: {visible(why)}"
     if same := words.same(", ".join(group.others), group.commands):
         yield visible(f"  {same}")
     yield from _causes(change.causes)

@@ -94,6 +94,26 @@ _NAMED = 5  # jobs in a line
 _SAME_CONTENT = "the same content: the digest decides, not the tag"
 
 
+NEVER = "never admitted"
+
+
+def never(change: JobChange) -> str:
+    """Return that a queue never admits a run, and why; "" for any other run."""
+    fit = change.unadmitted
+    if fit is None:
+        return ""
+    has = f"the {fit.what} has {amount(fit, fit.has)}"
+    needs = f"needs {amount(fit, fit.need, fit.most)} GPUs, {has}{short(fit)}"
+    return f"{NEVER}: {needs}, unless its cohort lends"
+
+
+def happens(change: JobChange) -> tuple[str, str]:
+    """Return what happens to a job in a word or two, and the sentence that follows these."""
+    if change.never_starts:
+        return NEVER, change.why.replace(f"{NEVER}: ", "", 1)
+    return change.action.value, change.why
+
+
 def number(value: float) -> str:
     """A number as people write it: "1,536" or "0.5"."""
     rounded = round(value, 2)
