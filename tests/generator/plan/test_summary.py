@@ -430,3 +430,57 @@ def test_code_in_the_notes_of_a_page_is_code() -> None:
     foreign = WiringChange(foreign=("wiring/`<b>.yaml",))
     page = html.render(replace(review([]), wiring=foreign), STYLE)
     assert "wiring/`&lt;b&gt;.yaml is not written by `trainwright gitops wire`" in page
+
+
+def test_what_is_no_job_of_its_own_needs_attention_too() -> None:
+    """In the page and, in one line below the first, in the comment."""
+    place = Location("environments/prod/objects/team.yaml", 3, 3)
+    quota = ObjectChange(
+        "prod", "ResourceQuota/team", "changed", place, effects=("allows less: 8 GPUs",)
+    )
+    moved = replace(_set("/gitops/destination/name", "a", "b"), environment="dev")
+    settings = (_set("/gitops/prune", "confirm", "immediate"), moved)
+    found = review([replace(change("a"), unrendered=True), replace(_waiting("b"), ending=LOST)])
+    (environment,) = found.environments
+    found = replace(found, environments=(replace(environment, objects=(quota,)),))
+    found = replace(found, wiring=WiringChange(settings=settings))
+    comment = markdown.render(found, STYLE).splitlines()
+    assert comment[3] == (
+        "**Needs attention**: loses progress later 1 (prod/b) · changed destination 1 (dev) · "
+        "not rendered 1 (prod/a) · changed setting 1 (prod) · "
+        "changed object 1 (prod ResourceQuota/team)"
+    )
+    page = html.render(found, STYLE)
+    assert page.index("changed destination 1") < page.index("changed setting 1")
+    assert "<b>prod ResourceQuota/team</b> allows less: 8 GPUs" in page
+    assert "Needs attention" not in markdown.render(review([change("a")]), STYLE)
+
+
+LOST = Ending("b-old", loses=True, waits=True)
+
+
+def test_runs_of_several_jobs_are_more_than_one() -> None:
+    later = [replace(change(name), ending=LOST) for name in "ab"]
+    page = html.render(review(later), STYLE)
+    assert (
+        "new run: the runs with 4 GPUs each keep training until their objects are deleted, and "
+        "nothing of them is saved" in page
+    )
+    assert "the run with 4 GPUs keeps training" in html.render(review(later[:1]), STYLE)
+
+
+def test_a_command_beside_an_object_is_code_outside_of_a_link() -> None:
+    command = "`kubectl --namespace training delete resourcequota/team`"
+    place = Location("environments/prod/objects/team.yaml", 3, 18)
+    gone = ObjectChange("prod", "ResourceQuota/team", "removed", place, until=command)
+    found = review([])
+    (environment,) = found.environments
+    found = replace(found, environments=(replace(environment, objects=(gone,)),))
+    says = f"- ResourceQuota/team leaves git, and stays in the cluster until {command} in prod"
+    assert f"{says} (environments/prod/objects/team.yaml:3:18)\n" in markdown.render(found, STYLE)
+    link = replace(STYLE, link="https://git.example/tree/abc")
+    url = "https://git.example/tree/abc/environments/prod/objects/team.yaml#L3"
+    linked = f"{says} ([environments/prod/objects/team.yaml:3:18]({url}))\n"
+    assert linked in markdown.render(found, link)
+    page = html.render(found, STYLE)
+    assert f"until <code>{command.strip('`')}</code> in prod" in page

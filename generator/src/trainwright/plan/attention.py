@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from trainwright.datatypes.finding import Severity
 from trainwright.plan import words
@@ -17,24 +18,34 @@ from trainwright.reports.attention import (
     of_jobs,
     worst_first,
 )
+from trainwright.reports.values import change_line
 
-_ENDS = "ends, and nothing of it is saved"
-_ENDS_LATER = "keeps training until its object is deleted, and nothing of it is saved"
+# What becomes of the run of one job, and of those of several.
+_ENDS = ("ends, and nothing of it is saved", "end, and nothing of them is saved")
+_ENDS_LATER = (
+    "keeps training until its object is deleted, and nothing of it is saved",
+    "keep training until their objects are deleted, and nothing of them is saved",
+)
 
 
 def attention(plan: Plan) -> tuple[Attention, ...]:
     """Return the kinds that have at least one item."""
     listed = plan.listed
-    lost = (_item(it, _ending(it, _ENDS)) for it in listed if it.loses)
-    later = (_item(it, _ending(it, _ENDS_LATER)) for it in listed if _loses_later(it))
+    lost = _endings([it for it in listed if it.loses], *_ENDS)
+    later = _endings([it for it in listed if _loses_later(it)], *_ENDS_LATER)
     return worst_first(
         (
             *(of_jobs(it.value, Concern.BLOCKS, _blocked(plan, it)) for it in BLOCKED),
             elsewhere("errors", Concern.BLOCKS, _errors(plan), "findings-title"),
             of_jobs("loses progress", Concern.LOSES, lost),
             of_jobs("loses progress later", Concern.ENDS, later),
+            elsewhere("changed destination", Concern.ENDS, _settings(plan, moves=True)),
             of_jobs(words.NEVER, Concern.EXCEEDS, _unadmitted(plan)),
             elsewhere("over limit", Concern.EXCEEDS, _short(plan), "uses"),
+            elsewhere("not rendered", Concern.RISKS, _unrendered(plan)),
+            elsewhere("unexpected wiring", Concern.RISKS, _foreign(plan)),
+            elsewhere("changed setting", Concern.RISKS, _settings(plan, moves=False)),
+            elsewhere("changed object", Concern.RISKS, _objects(plan), "objects-title"),
             elsewhere("loosened policy", Concern.RISKS, _policies(plan, loosens=True)),
             elsewhere("tightened policy", Concern.INFORMS, _policies(plan, loosens=False)),
             elsewhere("keeps old values", Concern.INFORMS, _kept(plan), "shared-title"),
@@ -64,10 +75,14 @@ def _loses_later(change: JobChange) -> bool:
     return change.ending is not None and change.ending.loses and change.ending.waits
 
 
-def _ending(change: JobChange, ends: str) -> str:
-    """Return what becomes of the old run of a job, with what it holds."""
-    gpus = gpus_of(change.before.demand.gpus) if change.before else ""
-    return f"{change.action.value}: the run{gpus and f' with {gpus}'} {ends}"
+def _endings(changes: Sequence[JobChange], ends: str, end: str) -> Iterator[Item]:
+    """Yield what becomes of the old runs of jobs, with what each of them holds."""
+    sorts = [(it.action, gpus_of(it.before.demand.gpus) if it.before else "") for it in changes]
+    counts = Counter(sorts)
+    for change, (action, gpus) in zip(changes, sorts, strict=True):
+        one = f"the run{gpus and f' with {gpus}'} {ends}"
+        each = f"the runs{gpus and f' with {gpus} each'} {end}"
+        yield _item(change, f"{action.value}: {one if counts[action, gpus] == 1 else each}")
 
 
 def _errors(plan: Plan) -> Iterator[Item]:
@@ -83,6 +98,31 @@ def _short(plan: Plan) -> Iterator[Item]:
         for fit in environment.fits:
             if fit.is_worse:
                 yield Item(f"{environment.name} {fit.what}", words.fitting(fit))
+
+
+def _unrendered(plan: Plan) -> Iterator[Item]:
+    for change in plan.changes:
+        if change.unrendered:
+            yield _item(change, "its rendered files are not up to date")
+
+
+def _foreign(plan: Plan) -> Iterator[Item]:
+    for path in plan.wiring.foreign:
+        yield Item(path, "is not written so by `trainwright gitops wire`")
+
+
+def _settings(plan: Plan, *, moves: bool) -> Iterator[Item]:
+    """Yield what applies runs otherwise or elsewhere; the notes have what follows from it."""
+    for change in plan.wiring.settings:
+        if change.moves is moves:
+            yield Item(change.environment, change_line(change.cause))
+
+
+def _objects(plan: Plan) -> Iterator[Item]:
+    """Yield the objects whose change has an effect on jobs."""
+    for change in plan.objects:
+        if change.effects:
+            yield Item(f"{change.environment} {change.object}", "; ".join(change.effects))
 
 
 def _policies(plan: Plan, *, loosens: bool) -> Iterator[Item]:

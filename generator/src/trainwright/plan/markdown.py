@@ -18,7 +18,9 @@ from trainwright.datatypes.listing import first, listed, plural
 from trainwright.plan import headline, words
 from trainwright.plan import table as tables
 from trainwright.plan.alike import Alike, alike
+from trainwright.plan.attention import attention
 from trainwright.plan.model import Action, JobChange, ObjectChange, Plan
+from trainwright.reports.attention import Concern
 from trainwright.reports.comment import (
     ICONS,
     LIMIT,
@@ -82,7 +84,7 @@ _LINK = 500  # characters of a path that is linked
 def render(plan: Plan, style: Style) -> str:
     groups = alike(plan.listed)
     head = f"<!-- {style.marker} -->\n### Trainwright: {cell(headline.verdict(plan))}\n"
-    head += _forged(plan)
+    head += _attention(plan) + _forged(plan)
     lines = [f"- ⚠️ {prose(line, _TEXT)}\n" for line in words.outside(plan)]
     head += _items(lines, _FORGED, rest="- ⚠️ {}\n")
     notes = "".join(f"\n⚠️ {prose(line)}\n" for line in words.notes(plan))
@@ -269,6 +271,17 @@ def _kept(plan: Plan) -> str:
     return details(summary, some(lines, _KEPT, "fields", "- {}\n"))
 
 
+def _attention(plan: Plan) -> str:
+    """Return a line of what is worse than information, with the first names of each sort."""
+    kinds = [
+        f"{it.kind} {len(it.items):,}{f' ({cell(names, _NAME)})' if names else ''}"
+        for it in attention(plan)
+        if it.concern < Concern.INFORMS
+        for names in [listed([*dict.fromkeys(filter(None, (one.name for one in it.items)))], 2)]
+    ]
+    return f"\n**Needs attention**: {' · '.join(kinds)}\n" if kinds else ""
+
+
 def _forged(plan: Plan) -> str:
     """Return a list of what no source renders, some of each folder; it precedes all that is cut."""
     turns = by_turns(plan.underived, lambda finding: finding.place.file.rpartition("/")[0])
@@ -279,8 +292,8 @@ def _forged(plan: Plan) -> str:
 def _objects(plan: Plan, style: Style) -> str:
     """Return a list of changed additional objects, some of each kind."""
     lines = [
-        f"- {_link(change.place, style, words.changed_object(change), _TEXT)} in "
-        f"{cell(change.environment, _NAME)}{_effects(change)}\n"
+        f"- {prose(words.changed_object(change), _TEXT)} in {cell(change.environment, _NAME)} "
+        f"({_place(change.place, style)}){_effects(change)}\n"
         for change in by_turns(plan.objects, lambda change: change.object.partition("/")[0])
     ]
     items = _items(lines, _OBJECTS, "objects")
@@ -341,6 +354,10 @@ def _link(place: Location, style: Style, text: str, most: int = _NAME) -> str:
     return f"[{cell(text, most)}]({style.link}/{path}#L{place.line})"
 
 
+def _place(place: Location, style: Style) -> str:
+    return _link(place, style, str(place)) if style.link else cell(str(place))
+
+
 def _path(file: str) -> str:
     from urllib.parse import quote
 
@@ -350,9 +367,7 @@ def _path(file: str) -> str:
 def _finding(style: Style, finding: Finding) -> str:
     icon = ICONS[finding.severity.value]
     rule = f"[{finding.rule}]({help_uri(finding.rule)})"
-    where = (
-        _link(finding.place, style, str(finding.place)) if style.link else cell(str(finding.place))
-    )
+    where = _place(finding.place, style)
     message, remedy = prose(finding.message, _TEXT), prose(finding.remedy, _TEXT)
     return f"- {icon} {rule} {where}: {message}. {remedy}\n"
 
