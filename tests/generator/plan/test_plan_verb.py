@@ -994,7 +994,7 @@ def test_what_is_held_back_is_a_line_for_each_shared_file_and_not_for_each_job()
     assert len(whole) < 10_000
     assert "<summary>3,000 jobs keep their old values until the next run</summary>" in folded
     assert re.search(r"\n- nodes: prod/job.*-00000, .* and [0-9,]+ more\n", folded)
-    assert "Keeps old values in 3,000 jobs" in text
+    assert "Outdates 3,000 jobs" in text
     assert "outdates 5 runs, begins 3" in text
 
 

@@ -465,7 +465,7 @@ def test_another_namespace_lacks_what_the_one_before_has(tmp_path: Path) -> None
     done = repository.run("plan", "--against", "HEAD")
     assert done.exit_code == 1
     first, error, note = done.stdout.splitlines()[:3]
-    head = "1 error · further runs of prod begin in another namespace · keeps old values in"
+    head = "1 error · further runs of prod begin in another namespace · outdates"
     assert first.startswith(head)
     assert error.startswith('error[TW055]: metadata.namespace is "training", the environment\'s is')
     assert note.startswith('namespace: "training" → "other" in prod (environments/prod/')

@@ -194,6 +194,9 @@ def test_a_namespace_takes_no_room_from_another_setting_and_from_errors() -> Non
     moved = "Further runs of prod begin in another namespace"
     rest = "no job changes · changes gitops.prune of prod"
     assert headline.verdict(found) == f"{moved} · {rest}"
+    outdated = review([change(f"{n}", Action.OUTDATED) for n in range(6)])
+    line = headline.verdict(replace(outdated, wiring=found.wiring))
+    assert line == f"{moved} · outdates 6 jobs · changes gitops.prune of prod"
     found = replace(found, findings=tuple(_found(Severity.ERROR)))
     line = headline.verdict(found)
     assert line.startswith("1 error · further runs of prod begin in another namespace · ")
@@ -484,3 +487,11 @@ def test_a_command_beside_an_object_is_code_outside_of_a_link() -> None:
     assert linked in markdown.render(found, link)
     page = html.render(found, STYLE)
     assert f"until <code>{command.strip('`')}</code> in prod" in page
+
+
+def test_what_happens_is_a_line_per_clause_and_a_command_is_whole() -> None:
+    why = "a goes on until `kubectl x; y`; after that its progress is lost; b starts"
+    found = review([replace(change("a"), why=why)])
+    lines = ("a goes on until `kubectl x; y`;", "after that its progress is lost;", "b starts")
+    assert "\n  ".join(lines) in text.render(found, STYLE)
+    assert "<br>".join(lines) in markdown.render(found, STYLE)

@@ -36,7 +36,7 @@ _VERBS = {
     Action.RETIRED: "retires {}",
     Action.IN_PLACE: "updates {} in place",
     Action.ADOPTED: "adopts {}",
-    Action.OUTDATED: "keeps old values in {}",
+    Action.OUTDATED: "outdates {}",
 }
 _BESIDE = "starts {} beside {}"  # new runs, where no engine ends those before
 _LATER = {"starts {}": "adds {} as suspended", _BESIDE: "adds {} as suspended beside {}"}

@@ -313,7 +313,9 @@ def _row(group: Alike, style: Style, currency: str) -> tuple[str, ...]:
     change = group.first
     because = "<br>".join(_causes(change.causes, _CAUSES, style))
     what, why = words.happens(change)
-    happens = [f"**{what}**: {prose(why, _TEXT)}"]
+    # What is too long is cut as a whole.
+    lines = words.clauses(why) if len(why) <= _TEXT else [why]
+    happens = [f"**{what}**: {'<br>'.join(prose(line, _TEXT) for line in lines)}"]
     names = listed(group.others, _JOBS)
     if len(same := words.same(names, group.commands)) > _TEXT:
         same = f"{words.same(names, ())}, by the commands with the diff"

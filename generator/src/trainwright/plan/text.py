@@ -94,7 +94,9 @@ def _change(group: Alike, style: Style, currency: str) -> Iterator[str]:
     change = group.first
     what, why = words.happens(change)
     action = style.paint(what, _COLORS[change.concern.tone])
-    yield f"{visible(group.name)}  {action}: {visible(why)}"
+    clause, *further = words.clauses(visible(why))
+    yield f"{visible(group.name)}  {action}: {clause}"
+    yield from (f"  {it}" for it in further)
     if same := words.same(", ".join(group.others), group.commands):
         yield visible(f"  {same}")
     yield from _causes(change.causes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -112,6 +113,15 @@ def happens(change: JobChange) -> tuple[str, str]:
     if change.never_starts:
         return NEVER, change.why.replace(f"{NEVER}: ", "", 1)
     return change.action.value, change.why
+
+
+def clauses(sentence: str) -> list[str]:
+    """Return the clauses of a sentence, of which all but the last end with a semicolon."""
+    found = [""]
+    for part in re.split(r"(?<=;) ", sentence):
+        within = found[-1].count("`") % 2  # a command is whole
+        found[-1:] = [f"{found[-1]} {part}"] if within else [found[-1], part]
+    return found[1:]
 
 
 def number(value: float) -> str:
