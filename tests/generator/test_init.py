@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -404,3 +405,14 @@ def test_a_pull_request_with_stale_wiring_fails(tmp_path: Path) -> None:
     *_, last = workflow.strip().split("- name: ")
     assert "hashFiles('wiring/**') != ''" in last
     assert last.endswith("run: trainwright gitops wire --out wiring --check")
+
+
+def test_the_command_line_in_the_help_of_import_can_run(tmp_path: Path) -> None:
+    folder = tmp_path / "training"
+    assert init(folder, "--env", "prod", target="trainjob").exit_code == 0
+    (example,) = [line for line in run(folder, "import", "--help").output.splitlines() if "--command '" in line]  # fmt: skip
+    done = run(folder, *shlex.split(example)[1:])
+    assert done.exit_code == 0, done.output
+    written = (folder / "environments/prod/jobs/train.yaml").read_text("utf-8")
+    assert "\nnodes: 2\n" in written
+    assert run(folder, "check").exit_code == 0

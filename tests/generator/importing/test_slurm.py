@@ -9,6 +9,7 @@ import pytest
 
 from trainwright.importing import ImportInput, shell
 from trainwright.importing.batch import ImportBatch, ImportOptions, run
+from trainwright.importing.convert import Imported
 from trainwright.kinds.reading import Loss
 
 HERE = Path(__file__).parent
@@ -369,3 +370,76 @@ def test_nothing_of_a_script_is_run(tmp_path: Path) -> None:
     script = f"A=$(touch {mark})\n`touch {mark}`\ntouch {mark}\nsrun python $(touch {mark}).py"
     imported(tmp_path, "-N 1", script)
     assert not mark.exists()
+
+
+# --- how many nodes torchrun starts on, and where they meet ----------------------------------------
+
+
+def of_shell(line: str, root: Path = HERE) -> Imported:
+    found = ImportInput()
+    found.commands("--command", line)
+    options = ImportOptions(environment="lab", write=False, image="a.example.com/a:1")
+    (one,) = run(root, found, options).imported
+    return one
+
+
+@pytest.mark.parametrize(
+    ("options", "listed"),
+    [
+        ("--nnodes=2", "--nnodes 2"),
+        ("--nnodes 2:2", "--nnodes 2:2"),
+        ("--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=node0:29400", "--rdzv-endpoint node0:29400"),
+        ("--nnodes=2 --rdzv_backend c10d --rdzv_endpoint $HOST:1", "--rdzv-endpoint $HOST:1"),
+        ("--nnodes=2 --master-addr=10.0.0.1 --master-port=1", "--master-addr 10.0.0.1"),
+    ],
+)  # fmt: skip
+def test_a_command_line_of_two_nodes_is_two_nodes(options: str, listed: str) -> None:
+    one = of_shell(f"torchrun {options} --nproc-per-node=8 train.py --nnodes=3")
+    assert (one.spec["nodes"], one.spec["flags"]) == (2, {"nnodes": 3})
+    assert "rdzv-endpoint" not in one.spec.get("launcherOptions", {})
+    assert one.severity is not Loss.CANNOT_RUN, [str(left) for left in one.left]
+    assert [left for left in one.left if f"{listed}: " in str(left)]
+
+
+def test_the_same_line_in_a_batch_script(tmp_path: Path) -> None:
+    line = (
+        "srun torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=n7:1 t.py"
+    )
+    made = spec(tmp_path, TWO_NODES, line)
+    assert (made["nodes"], made["launcherOptions"]) == (2, {"rdzv-backend": "c10d"})
+
+
+def test_one_node_among_several_stays_what_it_is() -> None:
+    one = of_shell("torchrun --nnodes=2 --node_rank=0 --master_addr=10.0.0.1 train.py")
+    assert one.severity is Loss.CANNOT_RUN
+
+
+ELASTIC = "torchrun --nnodes=2:4 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=n:1 -m a.b"
+
+
+@pytest.mark.parametrize("target", ["pytorchjob: {version: '1.9'}", "trainingjob: {}"])
+def test_a_range_of_nodes_is_elastic_where_the_target_is(target: str, tmp_path: Path) -> None:
+    one = of_shell(ELASTIC, environment(tmp_path, target))
+    assert one.spec["elastic"] == {"minNodes": 2, "maxNodes": 4}
+    assert one.severity is not Loss.CANNOT_RUN, [str(left) for left in one.left]
+
+
+@pytest.mark.parametrize("line", [ELASTIC, f"docker run a:1 {ELASTIC}"])
+def test_a_range_of_nodes_cannot_run_elsewhere(line: str, tmp_path: Path) -> None:
+    one = of_shell(line, environment(tmp_path, "jobset: {version: '0.8'}"))
+    assert one.severity is Loss.CANNOT_RUN
+    assert [left for left in one.left if "--nnodes 2:4: an elastic run, which" in str(left)]
+
+
+def environment(root: Path, target: str) -> Path:
+    file = root / "environments/lab/environment.yaml"
+    file.parent.mkdir(parents=True)
+    name = target.partition(":")[0]
+    file.write_text(
+        "apiVersion: trainwright.io/v1alpha1\nkind: Environment\nnamespace: lab\n"
+        f"kubernetes: {{version: '1.34'}}\ntargets: {{{target}}}\n"
+        f"defaults: {{target: {name}}}\n"
+        "pools: {a: {resource: nvidia.com/gpu, gpusPerNode: 8}}\n",
+        encoding="utf-8",
+    )
+    return root

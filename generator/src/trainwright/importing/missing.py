@@ -12,16 +12,36 @@ from trainwright.importing.equivalence.form import NormalForm, Pod
 from trainwright.importing.source import Source
 from trainwright.kinds.reading import Loss, NotImported
 from trainwright.objects.pods.command import RUNTIME
-from trainwright.objects.pods.launching import SHELLS
+from trainwright.objects.pods.launching import SHELLS, node_range
+from trainwright.objects.pods.launching import options as options_of
+from trainwright.objects.pods.template import Container
 
 
 def missing(
     source: Source, run: NormalForm, rendered: NormalForm, target: str
 ) -> Iterator[NotImported]:
     """Yield other nodes, the runtime in the image, and what people would type into a shell."""
+    yield from _range(source, run, rendered, target)
     yield from _nodes(source, run)
     yield from _runtime(source, rendered, target)
     yield from _input(source)
+
+
+def _range(
+    source: Source, run: NormalForm, rendered: NormalForm, target: str
+) -> Iterator[NotImported]:
+    """Yield the loss of an elastic range of nodes that a command line has."""
+    given = run.elastic if source.is_made else None
+    if given is None and run.elastic is None:
+        options = options_of(Container("", {"command": source.pod().argv}))
+        given = node_range(options.get("nnodes", ""))
+    if given and given[0] < given[1] and not rendered.elastic:
+        why = (
+            f"an elastic run, which a {target} is not: write nodes, or import it into an "
+            "environment with the target pytorchjob or trainingjob"
+        )
+        written = f"{given[0]}:{given[1]}"
+        yield NotImported("--nnodes", source.place, written, why, Loss.CANNOT_RUN)
 
 
 def _nodes(source: Source, run: NormalForm) -> Iterator[NotImported]:

@@ -17,6 +17,7 @@ from trainwright.datatypes.finding import Location
 from trainwright.importing import shell
 from trainwright.importing.slurm import left, manifest
 from trainwright.importing.slurm.amounts import STEP, NodeAmounts, SlurmOutput, of_step
+from trainwright.importing.slurm.meeting import meeting
 from trainwright.importing.slurm.options import exported, headers
 from trainwright.importing.slurm.step import (
     Step,
@@ -105,11 +106,15 @@ def _source(
 ) -> Source:
     place = Location(file, step.command.line, step.command.column)
     given = step.given
-    command = pod_command(step.words, amounts)
+    meets = meeting(tuple(pod_command(step.words, amounts)), amounts, place, in_slurm=step.in_slurm)
+    command, amounts = list(meets.words), meets.amounts
     amounts, assumed = left.gpus_of_launcher(command, amounts, step, place)
     step = replace(step, environment={**exported(given), **step.environment})
     folder = manifest.folder(given, commands, step)
-    bodies = (manifest.job(given, amounts, command, step, folder), manifest.service())
+    job = manifest.job(given, amounts, command, step, folder)
+    bodies = (job, manifest.service())
+    if meets.elastic:
+        bodies = (manifest.elastic(job, meets.elastic),)
     called = manifest.called(in_slurm=step.in_slurm)
     parts = (SourceObject(body=b, place=lambda _: place, called=called) for b in bodies)
     unknown = (
@@ -120,12 +125,13 @@ def _source(
     return Source(
         kind="Slurm" if step.in_slurm else "Shell",
         name=name,
-        target=manifest.TARGET,
+        target=manifest.ELASTIC if meets.elastic else manifest.TARGET,
         parts=tuple(parts),
         left=(
             *left.options(given, Location(file, 1)),
             *left.mounts(given, place),
             *step.left,
+            *meets.left,
             *left.commands(file, commands, step),
             *left.variables(step, place),
             *left.unknown_options(place, step.unknown),

@@ -17,7 +17,7 @@ from trainwright.kinds.reading import ImportingError
 RANK = "$(JOB_COMPLETION_INDEX)"
 STEP = "slurm-step"  # of the object, and so of its pods: the job has the script's own name
 HEAD = f"{STEP}-0.{STEP}"
-_PORT = "29500"
+PORT = "29500"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class NodeAmounts:
             "SLURM_NODEID": RANK,
             "SLURM_JOB_NAME": name,
             **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), name),
-            "RANDOM": _PORT,  # by which scripts choose a port
+            "RANDOM": PORT,  # by which scripts choose a port
             **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), HEAD),
         }
         if self.tasks == 1:

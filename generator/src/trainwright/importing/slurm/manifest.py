@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from trainwright.datatypes.data import Data
+from trainwright.datatypes.data import Data, dig, mapping
 from trainwright.documents.validation.other_forms import clock
 from trainwright.importing.equivalence.containers import places
 from trainwright.importing.shell import ShellCommand
@@ -15,6 +15,7 @@ from trainwright.kinds import NAMED
 from trainwright.objects.pods import shm
 
 TARGET = "job"
+ELASTIC = "pytorchjob"  # of which torchrun has the same options for a range of nodes
 SELECTED = "CUDA_VISIBLE_DEVICES"  # of the GPUs of a machine, where a shell starts the program
 
 
@@ -117,6 +118,33 @@ def job(
     }
 
 
+_OF_JOB = ("subdomain", "restartPolicy")
+
+
+def elastic(body: Mapping[str, Data], sizes: tuple[int, int]) -> dict[str, Data]:
+    """Return the PyTorchJob whose workers may come and go, in place of a Job."""
+    spec = mapping(body["spec"])
+    pod = mapping(dig(spec, "template", "spec"))
+    (container,) = pod["containers"]
+    named = {**container, "name": "pytorch"}
+    of_pod = {key: value for key, value in pod.items() if key not in _OF_JOB}
+    template = {"spec": {**of_pod, "containers": [named]}}
+    policy = {key: spec[key] for key in ("activeDeadlineSeconds", "backoffLimit") if key in spec}
+    fewest, most = sizes
+    return {
+        "apiVersion": NAMED[ELASTIC].api_version,
+        "kind": NAMED[ELASTIC].kind,
+        "metadata": body["metadata"],
+        "spec": {
+            "runPolicy": policy,
+            "elasticPolicy": {"minReplicas": fewest, "maxReplicas": most},
+            "pytorchReplicaSpecs": {
+                "Worker": {"replicas": most, "restartPolicy": "Never", "template": template}
+            },
+        },
+    }
+
+
 def service() -> dict[str, Data]:
     """Return the headless Service through which the pods find each other."""
     return {
@@ -153,6 +181,7 @@ def is_mount(text: str) -> bool:
 
 
 _CONTAINER = "/spec/template/spec/containers/0"
+_WORKER = "/spec/pytorchReplicaSpecs/Worker"
 _OF_SHELL = {
     f"{_CONTAINER}/command": "command",
     f"{_CONTAINER}/env": "export",
@@ -178,6 +207,9 @@ def called(*, in_slurm: bool) -> Callable[[str], str]:
     itself.
     """
     names = _OF_SLURM if in_slurm else _OF_SHELL
-    return lambda pointer: next(
-        (name for prefix, name in names.items() if pointer.startswith(prefix)), pointer
-    )
+
+    def written(pointer: str) -> str:
+        field = pointer.replace(_WORKER, "/spec").replace("/spec/runPolicy", "/spec")
+        return next((name for prefix, name in names.items() if field.startswith(prefix)), pointer)
+
+    return written

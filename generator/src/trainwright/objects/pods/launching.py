@@ -50,6 +50,18 @@ LOOPBACK = re.compile(
 SHELLS = re.compile(r"(?:.*/)?(?:ba|da|k|z)?sh")
 
 
+def node_range(written: str) -> tuple[int, int] | None:
+    """Return the fewest and the most nodes of torchrun's `--nnodes`, a number or `2:4`; None if
+    they are not known.
+    """
+    match = _NODES.fullmatch(written)
+    sizes = match and (int(match[1]), int(match[2] or match[1]))
+    return sizes if sizes and 0 < sizes[0] <= sizes[1] else None
+
+
+_NODES = re.compile(r"(\d{1,9})(?::(\d{1,9}))?", re.ASCII)
+
+
 @lru_cache(maxsize=1024)  # many rules need it of the same container
 def launches(words: tuple[str, ...]) -> bool:
     """Whether any word of a command line (shell scripts included) starts a launcher."""

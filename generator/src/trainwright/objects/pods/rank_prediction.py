@@ -9,6 +9,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.objects.pods import command as commands
 from trainwright.objects.pods.command import Command
 from trainwright.objects.pods.groups import Pods
+from trainwright.objects.pods.launching import node_range
 from trainwright.objects.pods.pod import Pod
 
 _STATIC = ("", "static")  # rendezvous backends under which a node knows its rank beforehand
@@ -110,8 +111,10 @@ def _group_of_torchrun(pod: Pod, command: Command, pods: int) -> _Group:
     # Without the option torchrun starts one process, whatever the node has.
     procs = _number(written) or (_accelerators(pod) if written or own else 0) or 1
     node_rank: int | None = None
-    count = _number(nodes) or pods  # "1:4" is a range: all nodes that are there take part
-    if nodes.isdigit() and setting("rdzv-backend") in _STATIC:
+    sizes = node_range(nodes)
+    is_fixed = sizes is not None and sizes[0] == sizes[1]
+    count = sizes[1] if sizes and is_fixed else pods  # all nodes of a range that are there
+    if is_fixed and setting("rdzv-backend") in _STATIC:
         node_rank = 0 if count == 1 else _node_rank(setting("node-rank"), env, own=own)
     return _Group(count, procs, node_rank)
 
