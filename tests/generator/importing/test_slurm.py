@@ -372,6 +372,30 @@ def test_nothing_of_a_script_is_run(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
+def test_options_are_reported_where_and_as_they_are_written(tmp_path: Path) -> None:
+    headers = ("-N 4", "--output=logs/%j.out", "--requeue", "--mail-type END")
+    lines = "".join(f"#SBATCH {header}\n" for header in headers)
+    found = ImportInput()
+    (tmp_path / "a.sbatch").write_text(
+        f"#!/bin/bash\n{lines}\nsrun --mpi=pmix --label torchrun a.py\n"
+    )
+    found.files((str(tmp_path / "a.sbatch"),))
+    options = ImportOptions(environment="lab", write=False, image="a.example.com/a:1")
+    root = environment(tmp_path, "trainjob: {version: '2.3'}")
+    (one,) = run(root, found, options).imported
+    reported = {left.field: (left.place.line, left.value) for left in one.left}
+    assert reported["--output"] == (3, "logs/%j.out")
+    assert reported["--requeue"] == (4, "")
+    assert reported["--mail-type"] == (5, "END")
+    assert (reported["--mpi"], reported["--label"]) == ((7, "pmix"), (7, ""))
+
+
+@pytest.mark.parametrize("header", ["--array=0-9", "--nodes=many", "--gpus=x", "--foo 1"])
+def test_an_option_is_refused_at_its_line(header: str, tmp_path: Path) -> None:
+    (problem,) = imported(tmp_path, f"-J a\n{header}", "python a.py").problems
+    assert "finetune.sbatch:3:1: sbatch: " in problem
+
+
 # --- how many nodes torchrun starts on, and where they meet ----------------------------------------
 
 

@@ -14,11 +14,12 @@ from pathlib import PurePosixPath
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
+from trainwright.datatypes.frozen import dataclass
 from trainwright.importing import shell
 from trainwright.importing.slurm import left, manifest
 from trainwright.importing.slurm.amounts import STEP, NodeAmounts, SlurmOutput, of_step
 from trainwright.importing.slurm.meeting import meeting
-from trainwright.importing.slurm.options import exported, headers
+from trainwright.importing.slurm.options import Given, exported, headers
 from trainwright.importing.slurm.step import (
     Step,
     finds_others,
@@ -32,12 +33,33 @@ from trainwright.importing.slurm.step import (
     training_step,
 )
 from trainwright.importing.source import Source
-from trainwright.kinds.reading import ImportingError, SourceObject
+from trainwright.kinds.reading import ImportingError, Loss, NotImported, SourceObject
 
 __all__ = ["is_harmless", "is_script", "prepares", "read", "starts_training"]
 
 _SEVERAL = re.compile(r"^#SBATCH[ \t]+(?:het|pack)job\b|--(?:het|pack)-group\b", re.MULTILINE)
 _CHAIN = re.compile(r"\d+(?:-\d+)?%1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part(SourceObject):
+    """An object made of a script, whose values are those of its options."""
+
+    options: Given
+
+    def not_imported(
+        self,
+        pointer: str,
+        value: Data,
+        why: str,
+        severity: Loss = Loss.BEHAVIOUR,
+        *,
+        name: str = "",
+    ) -> NotImported:
+        """Return a value of the object as not imported, as its option has it."""
+        loss = super().not_imported(pointer, value, why, severity, name=name)
+        is_option = loss.field in self.options.values
+        return replace(loss, value=self.options.text(loss.field)) if is_option else loss
 
 
 def is_script(raw: bytes) -> bool:
@@ -57,9 +79,10 @@ def read(file: str, text: str, values: Mapping[str, str] | None = None) -> Sourc
             "has one: make a script of each"
         )
     top = Location(file, 1)
-    of_script = headers(text, top)
-    _refuse_many(of_script, text, top)
-    amounts = NodeAmounts.of(of_script, top)
+    sbatch = headers(file, text)
+    of_script = sbatch.values
+    _refuse_many(sbatch, text)
+    amounts = NodeAmounts.of(of_script, sbatch.place)
     name = str(of_script.get("--job-name") or PurePosixPath(file).stem)
     variables = {**amounts.variables(name), **(values or {})}
     output = SlurmOutput(amounts)
@@ -73,24 +96,25 @@ def read(file: str, text: str, values: Mapping[str, str] | None = None) -> Sourc
     step = replace(step, in_slurm=step.is_of_srun or is_script(text.encode()))
     if not step.words:
         raise ImportingError(f"{place(step.command)}: srun starts nothing")
-    given = {**of_script, **step.given}
+    given = sbatch.then(step.given, place(step.command))
     amounts = of_step(
         amounts,
         of_script,
         step.given if step.is_of_srun else None,
-        top,
+        given.place,
         starts_others=is_launcher(step.words) or finds_others(step.words),
     )
     is_named = PurePosixPath(file).suffix not in ("", ".md", ".txt")
     name = name if step.in_slurm or is_named else program_name(step.words)
-    return _source(file, name, replace(step, given=given), commands, amounts)
+    return _source(file, name, replace(step, given=given.values), given, commands, amounts)
 
 
-def _refuse_many(given: Mapping[str, Data], text: str, place: Location) -> None:
+def _refuse_many(given: Given, text: str) -> None:
     """Refuse a job array, unless its jobs are the same training, one after the other."""
-    array = str(given.get("--array", ""))
+    array = str(given.values.get("--array", ""))
     is_chain = _CHAIN.fullmatch(array) or array in ("0", "1", "0-0", "1-1")
     if array and (not is_chain or "SLURM_ARRAY" in text):
+        place = given.place("--array")
         raise ImportingError(
             f"{place}: sbatch: --array {array} starts many jobs: write a spec for each, "
             "or one base that they extend"
@@ -101,6 +125,7 @@ def _source(
     file: str,
     name: str,
     step: Step,
+    options: Given,
     commands: tuple[shell.ShellCommand, ...],
     amounts: NodeAmounts,
 ) -> Source:
@@ -112,11 +137,12 @@ def _source(
     step = replace(step, environment={**exported(given), **step.environment})
     folder = manifest.folder(given, commands, step)
     job = manifest.job(given, amounts, command, step, folder)
-    bodies = (job, manifest.service())
-    if meets.elastic:
-        bodies = (manifest.elastic(job, meets.elastic),)
+    bodies = [manifest.elastic(job, meets.elastic)] if meets.elastic else [job, manifest.service()]
     called = manifest.called(in_slurm=step.in_slurm)
-    parts = (SourceObject(body=b, place=lambda _: place, called=called) for b in bodies)
+    parts = (
+        _Part(body=b, place=lambda at: options.place(called(at)), called=called, options=options)
+        for b in bodies
+    )
     unknown = (
         *command,
         *manifest.environment(step).values(),
@@ -128,8 +154,8 @@ def _source(
         target=manifest.ELASTIC if meets.elastic else manifest.TARGET,
         parts=tuple(parts),
         left=(
-            *left.options(given, Location(file, 1)),
-            *left.mounts(given, place),
+            *left.options(options),
+            *left.mounts(given, options.place("--container-mounts")),
             *step.left,
             *meets.left,
             *left.commands(file, commands, step),

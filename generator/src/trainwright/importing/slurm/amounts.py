@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -16,6 +16,7 @@ from trainwright.kinds.reading import ImportingError
 
 RANK = "$(JOB_COMPLETION_INDEX)"
 STEP = "slurm-step"  # of the object, and so of its pods: the job has the script's own name
+Place = Callable[[str], Location]  # of an option, by its name
 HEAD = f"{STEP}-0.{STEP}"
 PORT = "29500"
 
@@ -31,7 +32,7 @@ class NodeAmounts:
     memory: str
 
     @classmethod
-    def of(cls, given: Mapping[str, Data], place: Location) -> NodeAmounts:
+    def of(cls, given: Mapping[str, Data], place: Place) -> NodeAmounts:
         """Return the amounts that options request. Raise ImportingError for an invalid number."""
 
         def number(name: str, otherwise: int = 0) -> int:
@@ -88,13 +89,13 @@ class NodeAmounts:
         return {key: value for key, value in (("limits", limits), ("requests", requests)) if value}
 
 
-def _whole(given: Mapping[str, Data], name: str, otherwise: int, place: Location) -> int:
+def _whole(given: Mapping[str, Data], name: str, otherwise: int, place: Place) -> int:
     if name not in given:
         return otherwise
     text = str(given[name])
     match = re.fullmatch(r"(?:[a-zA-Z][\w.-]*:)?(\d+)(?:-\d+|\(x\d+\))?", text)
     if match is None:
-        raise ImportingError(f"{place}: sbatch: {name} is {text}, and no number: write one")
+        raise ImportingError(f"{place(name)}: sbatch: {name} is {text}, and no number: write one")
     return int(match[1])
 
 
@@ -110,7 +111,7 @@ def _memory(given: Mapping[str, Data], *, cpus: int, gpus: int) -> str:
     return ""
 
 
-def narrowed(amounts: NodeAmounts, given: Mapping[str, Data], place: Location) -> NodeAmounts:
+def narrowed(amounts: NodeAmounts, given: Mapping[str, Data], place: Place) -> NodeAmounts:
     """Return the amounts of a step that requests fewer than its script."""
     nodes = _whole(given, "--nodes", amounts.nodes, place)
     tasks = _whole(given, "--ntasks-per-node", 0, place)
@@ -124,7 +125,7 @@ def of_step(
     amounts: NodeAmounts,
     headers: Mapping[str, Data],
     of_srun: Mapping[str, Data] | None,
-    place: Location,
+    place: Place,
     *,
     starts_others: bool,
 ) -> NodeAmounts:

@@ -16,7 +16,7 @@ from trainwright.importing.equivalence.containers import places
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import NodeAmounts
 from trainwright.importing.slurm.manifest import SELECTED, image_name, is_mount, is_of_the_image
-from trainwright.importing.slurm.options import is_read
+from trainwright.importing.slurm.options import Given, is_read
 from trainwright.importing.slurm.step import (
     Step,
     asks_hostname,
@@ -47,20 +47,21 @@ _BROUGHT = "the image has to bring what it makes available"
 _SUBMITTED = (("$SLURM_SUBMIT_DIR",), ("${SLURM_SUBMIT_DIR}",), ("$PWD",), (".",))
 
 
-def options(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:
-    for name, value in given.items():
+def options(given: Given) -> Iterator[NotImported]:
+    for name in given.values:
         if (is_read(name) and name != "--signal") or name.startswith("--container"):
             continue
         row = of_job(name.removeprefix("--"))
         why = row.why if row else "it decides how the run is watched or placed, not what runs"
         severity = Loss.BEHAVIOUR if name in _WHERE_AND_WHEN else Loss.COSMETIC
-        yield NotImported(name, place, shown(name, value), why, severity)
-    image = str(given.get("--container-image", ""))
+        yield NotImported(name, given.place(name), given.text(name), why, severity)
+    image = str(given.values.get("--container-image", ""))
     if image and not image_name(image):
         why = "a cluster cannot pull a file: push the image, and name it with --image"
-        yield NotImported("--container-image", place, image, why)
-    if "--time" in given and clock(str(given["--time"])) is None:
-        yield NotImported("--time", place, str(given["--time"]), "use maxDuration")
+        yield NotImported("--container-image", given.place("--container-image"), image, why)
+    if "--time" in given.values and clock(str(given.values["--time"])) is None:
+        why = "use maxDuration"
+        yield NotImported("--time", given.place("--time"), given.text("--time"), why)
 
 
 def mounts(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:

@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import click
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
+from trainwright.datatypes.frozen import dataclass
 from trainwright.importing.commandline import Line, parameter, parse
+from trainwright.kinds.reading import shown
 
 _HEADER = re.compile(r"^#SBATCH[ \t]+(.*)$", re.MULTILINE)
 _COMMENT = re.compile(r"(?:^|\s)#.*")
@@ -55,10 +58,38 @@ _OPTIONAL = {
 }
 
 
-def headers(text: str, place: Location) -> dict[str, Data]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """Options by name, with the place of each; one that is not given has the place of the script's
+    own command.
+    """
+
+    values: Mapping[str, Data]
+    places: Mapping[str, Location]
+    otherwise: Location
+
+    def place(self, name: str) -> Location:
+        return self.places.get(name, self.otherwise)
+
+    def text(self, name: str) -> str:
+        """Return the value of an option as it is written; that of a switch is empty."""
+        value = self.values.get(name, "")
+        return "" if value is True else shown(name, value)
+
+    def then(self, given: Mapping[str, Data], place: Location) -> Given:
+        """Return these options and others, which are given at one place and go before."""
+        places = {**self.places, **dict.fromkeys(given, place)}
+        return Given(values={**self.values, **given}, places=places, otherwise=place)
+
+
+def headers(file: str, text: str) -> Given:
     """Return the options that a script has in its `#SBATCH` lines. Raise ImportingError."""
-    words = [word for header in _HEADER.findall(_head(text)) for word in _split(header)]
-    return options(place, "sbatch", words)[0]
+    given = Given(values={}, places={}, otherwise=Location(file, 1))
+    head = _head(text)
+    for header in _HEADER.finditer(head):
+        place = Location(file, head.count("\n", 0, header.start()) + 1)
+        given = given.then(options(place, "sbatch", _split(header[1]))[0], place)
+    return replace(given, otherwise=Location(file, 1))
 
 
 def _head(text: str) -> str:
