@@ -8,7 +8,7 @@ from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.objects.pods.command import read_world_info
-from trainwright.objects.pods.launching import alone, options, torchruns
+from trainwright.objects.pods.launching import alone, node_range, options, torchruns
 from trainwright.objects.pods.template import Container
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -57,9 +57,9 @@ def launcher_nodes_mismatch(subject: Subject) -> Iterator[Hit]:
 
 
 def _torchrun(subject: Subject, container: Container) -> str:
-    """Return "torchrun" if its own --nnodes is a number; otherwise, an operator sets it."""
-    told = options(container).get("nnodes", "")
-    return "torchrun" if subject.kind in _TOLD and told.isdigit() and torchruns(container) else ""
+    """Return "torchrun" if its own --nnodes is known; otherwise, an operator sets it."""
+    is_told = subject.kind in _TOLD and node_range(options(container).get("nnodes", ""))
+    return "torchrun" if is_told and torchruns(container) else ""
 
 
 def _mismatch(container: Container, launcher: str, pods: int) -> tuple[str, str]:
@@ -72,12 +72,14 @@ def _mismatch(container: Container, launcher: str, pods: int) -> tuple[str, str]
         complete = pods < 2 or any(name in given for name in _ELSEWHERE)
         message = f"{pods} pods start {launcher}, and none has the addresses of the others"
         return ("", "") if complete else ("alone", message)
-    if not nodes.isdigit():
+    sizes = node_range(nodes)
+    if sizes is None:
         return "", ""
-    if int(nodes) != pods and "hostfile" not in given:
-        form = "waits" if int(nodes) > pods else "fewer"
+    fewest, most = sizes
+    if not fewest <= pods <= most and "hostfile" not in given:
+        form = "waits" if fewest > pods else "fewer"
         return form, f"{launcher} expects {nodes} nodes, but there are {pods} pods"
-    if world.isdigit() and int(nodes) and int(world) % int(nodes):
+    if world.isdigit() and int(world) % most:
         return "uneven", f"{world} processes cannot be the same number on each of {nodes} nodes"
     return "", ""
 
