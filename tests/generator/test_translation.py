@@ -8,7 +8,7 @@ import re
 import pytest
 import yaml
 
-from repository import Repository
+from repository import ENVIRONMENT, Repository
 from trainwright.documents.validation import translation
 
 HEAD = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: llm\n"
@@ -114,6 +114,65 @@ def test_the_remedy_holds_the_value_and_is_valid(case: str, repository: Reposito
 )  # fmt: skip
 def test_the_remedy_of(written: str, remedy: str, repository: Repository) -> None:
     assert _remedies(repository, f"{SCRIPT}{IMAGE}{written}\n") == [remedy]
+
+
+@pytest.mark.parametrize(
+    ("written", "remedy"),
+    [
+        ("resources: {gpu: 8}\ngres: gpu:4", "Write `resources: {gpu: 4}` in place of that on line 6."),
+        ("resources: {gpu: 8}\nmem: 64G", 'Write `resources: {gpu: 8, memory: "64Gi"}` in place of that on line 6.'),
+        ("nodes: 3\nnum_nodes: 2", "Write `nodes: 2` in place of that on line 6."),
+        ("command: python t.py", "Write `entrypoint: {script: t.py}` in place of that on line 4."),
+        (
+            "resources: {requests: {cpu: 32, memory: 128Gi}, limits: {nvidia.com/gpu: 8}}",
+            'Write `resources: {requests: {cpu: 32, memory: "128Gi"}, gpu: 8}`.',
+        ),
+        ("resources: {limits: {gpu: 8}}", "Write `resources: {gpu: 8}`."),
+        ("resources: {memory: 128GB}", 'Write `memory: "128G"`.'),
+        ("resources: {memory: 128gib}", 'Write `memory: "128Gi"`.'),
+        ("memory: 64 kB", 'Write `resources: {memory: "64k"}`.'),
+        ("nodes: two", "Write `nodes: 2`."),
+        ("suspend: yes", "Write `state: suspended`."),
+    ],
+)  # fmt: skip
+def test_a_field_that_is_there_keeps_what_it_has_and_is_written_once(
+    written: str, remedy: str, repository: Repository
+) -> None:
+    assert _remedies(repository, f"{SCRIPT}{IMAGE}{written}\n") == [remedy]
+
+
+def test_what_is_elsewhere_is_not_in_place_of_what_is_written_here(repository: Repository) -> None:
+    repository.write("base/jobs/llm.yaml", f"{HEAD}resources: {{gpu: 8}}\n")
+    written = f"extends: base/llm\n{SCRIPT}{IMAGE}gres: gpu:4\n"
+    assert _remedies(repository, written) == ["Write `resources: {gpu: 4}`."]
+
+
+def test_an_image_without_a_tag_needs_one_in_the_same_step(repository: Repository) -> None:
+    (remedy,) = _remedies(repository, f"{SCRIPT}image: pytorch/pytorch\n")
+    assert remedy == (
+        'Write `image: {repository: pytorch/pytorch, tag: "…"}` with the tag to run, or its '
+        "`digest`."
+    )
+
+
+def test_a_name_that_is_not_valid_is_one_that_exists(repository: Repository) -> None:
+    environment = ENVIRONMENT + (
+        "pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 16}}\n"
+        "queueing: kueue\nqueues: {team-a: {}}\n"
+    )
+    repository.write("prod/environment.yaml", environment)
+    written = f"{SCRIPT}{IMAGE}pool: h10O\nqueue: Team_A\n"
+    assert _remedies(repository, written) == ["Did you mean h100?", "Did you mean team-a?"]
+    assert _remedies(repository, f"{SCRIPT}{IMAGE}pool: X_Y\n") == ["There are: h100."]
+    named = f"{HEAD}{SCRIPT}{IMAGE}".replace("name: llm", "name: My_Job")
+    repository.write("prod/jobs/llm.yaml", named)
+    told = repository.run("check", "prod/llm", "--no-cache").stdout
+    assert "Write `name: llm`, as the file is called." in told
+
+
+def test_fields_below_spec_are_named_as_jobs_have_them(repository: Repository) -> None:
+    (remedy,) = _remedies(repository, f"{SCRIPT}{IMAGE}spec: {{replicas: 2, pool: a}}\n")
+    assert remedy.endswith(": `nodes: 2` for `replicas`, `pool`.")
 
 
 # Nothing is made of what only looks like another tool's form.

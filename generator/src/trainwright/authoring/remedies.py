@@ -32,7 +32,9 @@ _REMOVED = frozenset(
 _FORMED = frozenset({dx.SCHEMA.id, dx.EXTENDS.id})
 _MEANT = re.compile(r'[Dd]id you mean "([^"]+)"\?')
 _WRITE = re.compile(r"Write `([^`…]+)`\.")
-_FIELDS = re.compile(r"^Write `([^`…]+)`" + r"(?: and `([^`…]+)`)?" * 3 + r"\.")
+_FIELDS = re.compile(
+    r"^Write `([^`…]+)`" + r"(?: and `([^`…]+)`)?" * 3 + r"(?: in place of that on line \d+)?\."
+)
 _UNITS = re.compile(r"^Write the unit: ")
 # What a remedy of broken YAML changes: spaces, colons, equals signs, dashes and quotes.
 _PACKED = re.compile("[\\s:=\"'\u2018-\u201e\u00ab\u00bb-]")

@@ -14,6 +14,7 @@ from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.errors import SelectionError, SourceError
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import JOB_FIELDS
 from trainwright.datatypes.layout import (
     ADOPTED,
     DEFAULTS,
@@ -27,7 +28,7 @@ from trainwright.datatypes.layout import (
     environment_path,
 )
 from trainwright.datatypes.listing import listed
-from trainwright.datatypes.pointer import Pointer, lookup
+from trainwright.datatypes.pointer import Pointer, lookup, without_value
 from trainwright.datatypes.same import digest
 from trainwright.datatypes.suggestion import suggestion
 from trainwright.documents.validation import schema
@@ -37,8 +38,9 @@ from trainwright.files.memo import Owner, cell_of, tracked
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Tree
 from trainwright.findings import diagnostics as dx
+from trainwright.findings.credentials import HIDDEN
 from trainwright.specs import files, layers
-from trainwright.specs.merge import BUILT_IN, Layer, Layered, stack, without_nulls
+from trainwright.specs.merge import BUILT_IN, Layer, Layered, merge, stack, without_nulls
 from trainwright.specs.misplaced import Misplaced, below_jobs, printable
 
 _MAX_BASES = 8
@@ -491,7 +493,12 @@ class Reader(Owner):
         taken = self.with_files(layers.stacked(environment.layers, layers.of_job(chain)))
         findings.extend(taken.findings)
         spec = taken.spec
-        findings.extend(job_violations(spec, str(file)))
+        own = environment.document.data if environment.document else {}
+        known = {
+            Pointer("/name"): (file.name,),
+            **{Pointer.of(one): tuple(own.get(f"{one}s") or ()) for one in ("pool", "queue")},
+        }
+        findings.extend(_naming(known, found) for found in job_violations(spec, str(file)))
         usable = None if findings else spec
         return LoadedJob(file, usable, tuple(findings), (*paths, *taken.paths), source)
 
@@ -587,7 +594,7 @@ def _wrapped(document: Document, subject: str = "") -> Finding | None:
         return None
     name = mapping(data.get("metadata")).get("name")
     named = [f"`name: {name}`"] if isinstance(name, str) and data.get("kind") == "JobSpec" else []
-    fields = listed([*named, *(f"`{key}`" for key in spec)], _MOST_FIELDS)
+    fields = listed([*named, *(_at_the_top(*field) for field in spec.items())], _MOST_FIELDS)
     without, like = "metadata and spec", ", as in a Kubernetes object"
     if path != "/spec":
         without, like = path.dotted, ""
@@ -598,6 +605,16 @@ def _wrapped(document: Document, subject: str = "") -> Finding | None:
     )
 
 
+def _at_the_top(key: str, value: Data) -> str:
+    """Return a field, or what a job has in place of another tool's, in backticks."""
+    from trainwright.documents.validation import translation  # only mistakes need it
+
+    told = _WRITE.fullmatch("" if key in JOB_FIELDS else translation.of_key(key, value, {}))
+    return f"`{told[1]}` for `{key}`" if told and len(told[1]) <= _SHORT else f"`{key}`"
+
+
+_WRITE = re.compile(r"Write `([A-Za-z]+: [^`…]+)`\.")
+_SHORT = 100  # characters that a remedy shows of what is written
 _OURS = "trainwright.io/"
 _AROUND_SPECS = frozenset({"job", "jobs", "training"})  # keys above specs, of which there are none
 _FILE_EACH = "Write each to a file of its own, environments/<env>/jobs/<job>.yaml."
@@ -677,11 +694,40 @@ def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Fin
         if at.file == BUILT_IN:
             at = spec.authored(pointer)
         message, remedy = _quoting(spec, violation)
+        remedy = _merged(spec, violation, remedy)
         effect = _NOT_READ if violation.key else _LACKING if violation.missing else _REFUSED
         findings.append(
             dx.SCHEMA.at(at, message, remedy=remedy, effect=effect, subject=subject, path=pointer)
         )
     return tuple(findings)
+
+
+def _merged(spec: Layered, violation: Violation, remedy: str) -> str:
+    """Return the remedy for an unknown key; where it writes a field that the file has already, with
+    what is in that: else who does as it says writes a key twice, or loses the rest of a mapping.
+    """
+    told = _WRITE.fullmatch(remedy) if violation.key else None
+    wanted = parse("remedy", told[1].encode()) if told else None
+    if not isinstance(wanted, Document) or len(wanted.data) != 1:
+        return remedy
+    from trainwright.documents.validation import translation  # only mistakes need it
+
+    ((name, value),) = wanted.data.items()
+    pointer, layer = violation.pointer, spec.setter(violation.pointer)
+    around = pointer.parent
+    while around and name not in mapping(lookup(layer.data, around)):
+        around = around.parent
+    field = around / name
+    if field == pointer or not layer.wrote(field):
+        return remedy
+    rest = lookup(without_value(layer.data, pointer, prune=True), field)
+    if name != "entrypoint" and isinstance(rest, Mapping) and isinstance(value, Mapping):
+        value = merge(rest, value)
+    full = translation.written({name: value})
+    full = full if len(full) <= _SHORT and HIDDEN not in full else remedy
+    if pointer.within(field):
+        return full
+    return f"{full.removesuffix('.')} in place of that on line {layer.key_place(field).line}."
 
 
 _NOT_READ = "It would be ignored, and the run would be without it."
@@ -695,6 +741,24 @@ def job_violations(spec: Layered, subject: str) -> tuple[Finding, ...]:
     findings = violations(schema.effective_job(), plain, subject)
     roles = () if findings else spec.data.get("roles", {})
     return (*findings, *(finding for name in roles for finding in _of_role(spec, name, subject)))
+
+
+def _naming(known: Mapping[Pointer, Sequence[str]], finding: Finding) -> Finding:
+    """Return a finding about a name that is not valid, with the one that exists in its remedy."""
+    names, value = known.get(Pointer(finding.path), ()), _NOT_A_NAME.search(finding.message)
+    if not names or value is None:
+        return finding
+    if finding.path == "/name":
+        return replace(finding, remedy=f"Write `name: {names[0]}`, as the file is called.")
+    if value[1].lower() in names:
+        return replace(finding, remedy=f"Write `{finding.path[1:]}: {value[1].lower()}`.")
+    near = get_close_matches(value[1].lower(), names, n=1, cutoff=_NEAR_NAME)
+    there = f"Did you mean {near[0]}?" if near else f"There are: {listed(names, _MOST_BASES)}."
+    return replace(finding, remedy=there)
+
+
+_NOT_A_NAME = re.compile(r'is "([^"]*)", which is not a valid')
+_NEAR_NAME = 0.7  # h10O is near to h100
 
 
 def _of_role(spec: Layered, name: str, subject: str) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ Fields = Mapping[str, Data]
 Form = Callable[[str, Data], Fields | None]
 
 _SIZE = re.compile(
-    r"([0-9]+(?:[.,][0-9]+)?) ?(?:([kKmMgGtT])(?:i?[bB]?|(?:ilo|ega|iga|era)[bB]ytes?)|(\+))"
+    r"([0-9]+(?:[.,][0-9]+)?) ?(?:([kKmMgGtT])(?:(i?)[bB]?|(?:ilo|ega|iga|era)[bB]ytes?)|(\+))"
 )
 _CORES = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:\+| ?v?(?:cores?|cpus?|CPUs?))")
 _UNIT = re.compile(r"[$€£]? ?([0-9]+(?:\.[0-9]+)?) ?(?:GPUs?|gpus?|h|hours?|[$€£]|USD|EUR|nodes?)?")
@@ -50,13 +50,19 @@ def at(path: str, value: Data) -> Fields:
 # --- amounts -------------------------------------------------------------------------------------
 
 
-def size(value: Data) -> str:
-    """Return "64Gi" for "64GB", "64g" or "64 Gi": units of Docker and Slurm are binary; or ""."""
+def size(value: Data, *, decimal: bool = False) -> str:
+    """Return "64Gi" for "64GB", "64g" or "64 Gi": units of Docker and Slurm are binary; or "".
+
+    Those of a job spec are Kubernetes' own, where GB is `decimal`: "64G".
+    """
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return ""
-    amount, unit, or_more = match.groups()  # SkyPilot's 64+ are GB
-    return f"{amount.replace(',', '.')}{'G' if or_more else unit.upper()}i"
+    amount, unit, has_i, or_more = match.groups()  # SkyPilot's 64+ are GB
+    binary = has_i or or_more or not decimal
+    prefix = "G" if or_more else unit.upper()
+    unit = f"{prefix}i" if binary else prefix.replace("K", "k")
+    return f"{amount.replace(',', '.')}{unit}"
 
 
 def cores(value: Data) -> str:
@@ -530,14 +536,19 @@ def _size(field: str, value: Data) -> Fields | None:
     return _text(field, size(value) or value)
 
 
+def _quantity(field: str, value: Data) -> Fields | None:
+    return _text(field, size(value, decimal=True) or value)
+
+
 def _gpus(field: str, value: Data) -> Fields | None:
     count = gpu_count(value)
     return None if count is None else at(field, count)
 
 
 def _suspended(field: str, value: Data) -> Fields | None:
-    states = {True: "suspended", False: "active"}
-    return at(field, states[value]) if isinstance(value, bool) else None
+    states = {"true": "suspended", "yes": "suspended", "false": "active", "no": "active"}
+    state = states.get(str(value).lower())  # yes is a text since YAML 1.2
+    return at(field, state) if state else None
 
 
 def _host(field: str, value: Data) -> Fields | None:
@@ -664,6 +675,7 @@ FORMS: Mapping[str, Form] = {
     "overrides": _whole(overrides),
     "perNode": _per_node,
     "processes": _processes,
+    "quantity": _quantity,
     "resources": _whole(resources),
     "scalar": _scalar,
     "seconds": _seconds,

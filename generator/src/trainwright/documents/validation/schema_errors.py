@@ -317,6 +317,7 @@ def _alone(pointer: Pointer, value: Data) -> str:
 
 
 _TYPED = re.compile(r"([0-9]+) ?[xX*] ?[A-Za-z][\w-]*|[A-Za-z][\w-]*:([0-9]+)")  # 8xA100, A100:8
+_IN_WORDS = "one two three four five six seven eight".split()
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -329,6 +330,8 @@ def _unquoted(pointer: Pointer, value: str, types: list[str]) -> str:
         return f"{number_alone} A comment begins with #." if number_alone else ""
     if re.fullmatch("-?(0|[1-9][0-9]*)", value):
         return translation.written({pointer.last: int(value)})
+    if value.lower() in _IN_WORDS and "integer" in types:
+        return translation.written({pointer.last: _IN_WORDS.index(value.lower()) + 1})
     boolean = _BOOLEANS.get(value.lower()) if "boolean" in types else None
     if boolean is not None:
         return translation.written({pointer.last: boolean})
@@ -579,7 +582,7 @@ def _rewritten(pointer: Pointer, value: Data) -> str:
     """Return how to write a value in the form that its field requires: 64Gi for 64GB."""
     name, text = pointer.last, ""
     if name in _SIZED:
-        text = forms.size(value)
+        text = forms.size(value, decimal=True)
     elif _is_timed(name):
         text = forms.duration(value)
     elif name == "cpu":

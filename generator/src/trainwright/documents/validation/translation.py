@@ -51,7 +51,7 @@ def of_field(pointer: Pointer, value: Data, around: Fields) -> str:
         fields = forms.toleration(value)
         return f"Write `{_inline(fields)}`." if fields else ""
     short = (each for each in _short_forms(pointer, value) if _fits(pointer.parent, each, {}))
-    return written(_first_valid(_forms_of_field(pointer, value, around)) or next(short, None))
+    return _tagged(_first_valid(_forms_of_field(pointer, value, around)) or next(short, None))
 
 
 def _short_forms(pointer: Pointer, value: Data) -> Iterator[Fields]:
@@ -114,7 +114,7 @@ def of_key(key: str, value: Data, around: Fields) -> str:
     row = of_job(key)
     fields = _first_valid(_fields_of_key(key, value, around))
     fields = fields or _first_valid([row.written(value) if row else None, _as_in_a_pod(key, value)])
-    return written(fields) or (row.remedy if row else "")
+    return _tagged(fields) or (row.remedy if row else "")
 
 
 def _fields_of_key(key: str, value: Data, around: Fields) -> Iterable[Fields | None]:
@@ -174,6 +174,8 @@ def _fields_of_part(pointer: Pointer, key: str, value: Data) -> Iterable[Fields 
         yield {"namespace": mapping(value).get("namespace")} if key == "metadata" else None
         yield {"defaults": _FORMS[key](value) if key in _FORMS else {key: value}}
         yield _in_defaults(key, value)
+    if key in ("gpu", "gpus") and above in ("requests", "limits"):
+        yield {"resources": {"gpu": value}}
     if "/" in key and above in ("resources", "requests", "limits"):
         yield {"resources": {"gpu": value} if key in _GPU else {"extended": {key: value}}}
     if pointer.parent == "/secrets" and key == "secretKeyRef":
@@ -292,6 +294,17 @@ def written(fields: Fields | None) -> str:
     lines = (f"{key}: {_inline(value)}" for key, value in (fields or {}).items())
     shown = credentials.redact("\n".join(lines)).replace("\n", "` and `")
     return f"Write `{shown}`." if shown else ""
+
+
+def _tagged(fields: Fields | None) -> str:
+    """Return what to write, with room for the tag of an image that has neither that nor a digest:
+    only a person knows it, so that nothing applies this as is.
+    """
+    image = mapping((fields or {}).get("image"))
+    if "repository" not in image or image.keys() & {"tag", "digest"}:
+        return written(fields)
+    remedy = written({**(fields or {}), "image": {**image, "tag": "…"}})
+    return f"{remedy.removesuffix('.')} with the tag to run, or its `digest`."
 
 
 def _inline(value: Data) -> str:
