@@ -515,6 +515,18 @@ def test_retiring_again_changes_nothing_and_a_change_of_the_spec_is_a_new_run(
     assert rendered(repository, "prod/llm")
 
 
+def test_rerun_of_outdated_jobs_leaves_the_others(repository: Repository) -> None:
+    repository.write("base/jobs/common.yaml", BASE)
+    repository.write("prod/jobs/llm.yaml", DERIVED)
+    fine(repository, "render")
+    git_repository.commit(repository.root, "Extend")
+    assert "stays llm-" in fine(repository, "rerun", "prod/*", "--outdated")
+    repository.write("base/jobs/common.yaml", BASE.replace('"1.0"', '"2.0"'))
+    fine(repository, "rerun", "prod/*", "--outdated")
+    assert "run: 2" in spec(repository, "prod/llm").read_text()
+    assert "run:" not in spec(repository, "prod/mnist").read_text()
+
+
 def test_rerun_steps_over_numbers_that_have_finished(repository: Repository) -> None:
     for _ in range(3):
         fine(repository, "retire", "prod/llm")

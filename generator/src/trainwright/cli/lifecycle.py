@@ -95,12 +95,14 @@ def cancel(context: Context, /, selections: tuple[str, ...], orphan: bool, **opt
     epilog=examples(
         "rerun prod/llm --dry-run",
         "rerun prod/llm --commit",
+        "rerun 'prod/*' --outdated --commit",
     )
 )
 @jobs
+@click.option("--outdated", is_flag=True, help="Only jobs whose runs keep old values.")
 @writes
 @click.pass_obj
-def rerun(context: Context, /, selections: tuple[str, ...], **options: Any) -> None:
+def rerun(context: Context, /, selections: tuple[str, ...], outdated: bool, **options: Any) -> None:
     """Start a new run of jobs, with all that has changed since the last one.
 
     The run before it leaves git. With `prune: confirm`, the default, it goes on until it is
@@ -108,7 +110,8 @@ def rerun(context: Context, /, selections: tuple[str, ...], **options: Any) -> N
     """
     from trainwright.lifecycle.rerun import rerun as act
 
-    carry_out(context, "rerun", selections, each(act), Writing(**options))
+    acts = each(lambda subject: act(subject, outdated=outdated))
+    carry_out(context, "rerun", selections, acts, Writing(**options))
 
 
 @click.command(

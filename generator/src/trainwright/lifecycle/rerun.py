@@ -8,12 +8,18 @@ from trainwright.lifecycle import removal
 from trainwright.lifecycle.states import in_state
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.runs.decide import begun_name
+from trainwright.runs.decision import OF_WIRING
 from trainwright.runs.decision import Step as Decided
 
 
-def rerun(subject: Subject) -> Step:
-    """Raise `run` to the next number that has not finished; a cancelled job becomes active."""
+def rerun(subject: Subject, *, outdated: bool = False) -> Step:
+    """Raise `run` to the next number that has not finished; a cancelled job becomes active.
+
+    With `outdated`, only of a job whose run keeps old values.
+    """
     before, path = subject.object, subject.file.path
+    if outdated and all(change.path in OF_WIRING for change in subject.decision.held):
+        return Step(message=f"stays {before}: no change waits for its next run")
     if subject.value("/target") == ADOPTED.name:
         return Step(message=_once(before), refused=True)
     # Where an environment has no rendered folder, its runs are recorded elsewhere.
