@@ -69,7 +69,8 @@ def test_the_policy_of_a_team_refuses_a_job_without_its_label(tmp_path: Path) ->
     for name, labels, code in (("a", "team: nlp", 0), ("b", "team: other", 1), ("c", "a: b", 1)):
         repository = Repository(tmp_path / name)
         repository.environment("prod")
-        repository.job("prod/llm", f"labels: {{{labels}}}\n")
+        repository.write("prod/environment.yaml", yaml.safe_dump(yaml.safe_load(_BASE)))
+        repository.job("prod/llm", f"target: trainjob\nlabels: {{{labels}}}\n")
         (tmp_path / name / "team.yaml").write_text(policy, encoding="utf-8")
         assert repository.run("render").exit_code == 0
         rendered, crds = (str(tmp_path / name / p) for p in ("environments", "team.yaml"))
