@@ -248,6 +248,13 @@ def test_all_that_is_missing_or_wrong_is_named_at_once() -> None:
     assert "Missing option '--to'" in one.stderr
 
 
+def test_a_target_without_an_example_is_told_as_one() -> None:
+    done = CliRunner().invoke(main, ["init", "x", "--engine", "argocd", "--target", "rayjob"])
+    assert done.exit_code == 2
+    assert "init has no example for rayjob; take one of pytorchjob" in done.stderr
+    assert "Did you mean" not in done.stderr
+
+
 def test_where_it_is_comes_from_the_remote_without_credentials(tmp_path: Path) -> None:
     for name, remote, url in (
         ("a", "git@github.com:ml/training.git", "ssh://git@github.com/ml/training.git"),

@@ -116,6 +116,7 @@ def test_a_registry_that_is_not_there_is_one_line(
     result = jobs.run("pin", "prod/llm", "--plain-http")
     assert result.exit_code == 2
     assert len(result.stderr.splitlines()) == 1
+    assert re.search(r": cannot reach \S+; use --digest or --from-lock$", result.stderr.strip())
 
 
 def test_a_registry_that_is_busy_is_asked_again(

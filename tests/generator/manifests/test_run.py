@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from repository import Repository
+import repository as written
+from repository import ENVIRONMENT, Repository
 from trainwright.cli import common as command
 from trainwright.cli import main
 from trainwright.datatypes.finding import Finding, Severity
@@ -373,3 +374,20 @@ def test_a_value_that_its_name_gives_away_is_in_no_report(here: Path, output: st
     assert done.exit_code == 1
     assert done.output.count("TW710") >= 2
     assert "correct-horse" not in done.output
+
+
+def test_an_environment_without_queues_hears_of_no_gang_in_what_it_rendered(
+    tmp_path: Path,
+) -> None:
+    repository = Repository(tmp_path)
+    pools = "pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 16}}\n"
+    repository.write("prod/environment.yaml", ENVIRONMENT + pools)
+    text = (
+        written.JOB.replace("NAME", "llm").replace("memory: 1Gi", "memory: 1Gi, gpu: 1")
+        + "pool: h100\n"
+    )
+    repository.write("prod/jobs/llm.yaml", text)
+    assert repository.run("render").exit_code == 0
+    rendered = str(tmp_path / "environments/prod/rendered")
+    assert "TW756" not in repository.run("validate", rendered, "--env", "prod").stdout
+    assert "TW756" in repository.run("validate", rendered).stdout

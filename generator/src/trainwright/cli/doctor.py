@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, answer_format, planning
+from trainwright.cli.common import FINDINGS, OK, Context, answer_format, examples, planning
 
 if TYPE_CHECKING:
     from trainwright.setup.doctor.diagnosis import Diagnosis
@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 _COLORS = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "white"}
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "doctor",
+        "doctor --live",
+    )
+)
 @click.option(
     "--live",
     is_flag=True,

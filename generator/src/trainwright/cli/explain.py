@@ -130,7 +130,7 @@ LISTS = ("jobs", "environments", "objects", "targets", "fabrics", "rules", "form
         "list jobs -o json",
     ),
 )
-@click.argument("what", type=Choice(LISTS), default="jobs")
+@click.argument("what", type=Choice(LISTS), default="jobs", metavar="[WHAT]")
 @selections
 @answer_format
 @no_cache
@@ -144,7 +144,7 @@ def list_(
     output: str,
     no_cache: bool,
 ) -> None:
-    """List jobs, environments, objects, targets, fabrics, rules, report formats or wirings.
+    """List jobs, environments, objects, targets, fabrics, rules, formats or wirings.
 
     Jobs and objects may be those of some environments alone. A run that another has replaced, and
     that its GitOps engine has not deleted, is named until the ledger has it or yet another run

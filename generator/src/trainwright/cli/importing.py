@@ -39,7 +39,7 @@ def _refuse_others(context: click.Context) -> None:
     "import",
     epilog=examples(
         "import --env prod deploy/llm.yaml",
-        "import --env prod --image org/train:1.0 --command 'torchrun --nnodes=2 train.py'",
+        "import --env prod --image ml/train:1 --command 'torchrun t.py'",
         "import --to trainjob prod",
     ),
 )

@@ -30,6 +30,11 @@ class _Target(click.types.StringParamType):
     ) -> str:
         names = _targets()
         if value not in names:
+            from trainwright.kinds import TARGETS
+
+            if value in TARGETS:
+                there = f"init has no example for {value}; take one of {', '.join(names)}"
+                self.fail(f"{there}, and set `targets` in environment.yaml", param, context)
             suggestion = meant(value, names)
             self.fail(f'"{value}" is none of {", ".join(names)}.{suggestion}', param, context)
         return value
@@ -57,7 +62,7 @@ def _targets() -> tuple[str, ...]:
     "--target",
     type=_Target(),
     required=True,
-    help="What jobs become, see `list`: trainjob where nothing is installed yet.",
+    help="What jobs become, see `list targets`: trainjob where nothing is installed yet.",
 )
 @click.option(
     "--env",

@@ -241,7 +241,12 @@ def _known_environment(context: Context, name: str) -> None:
     select.select((name,), load.discover(Folder(context.root)).jobs)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "pin prod/llm --commit",
+        "pin prod --from-lock",
+    )
+)
 @jobs
 @click.option("--digest", metavar="IMAGE", help="Use this digest: [repository[:tag]@]sha256:…")
 @click.option("--from-lock", is_flag=True, help="Read environments/images.lock.yaml, offline.")
@@ -320,7 +325,12 @@ def _one_repository(context: Context, selections: tuple[str, ...], given: str) -
         )
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "retire prod/llm --commit",
+        "retire prod/llm --outcome failed --reason OOMKilled --commit",
+    )
+)
 @jobs
 @click.option(
     "--outcome",

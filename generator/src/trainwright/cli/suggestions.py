@@ -94,7 +94,7 @@ VERBS = {
     "run": "`render` and a merge start a run, `rehearse` starts it on this machine",
     **dict.fromkeys(
         ("apply", "submit", "deploy", "sync"),
-        "`render`, `git push` and a merge: an engine applies it",
+        "`render`, `git push` and a merge do it: Argo CD or Flux applies what is merged",
     ),
     "diff": "`plan` names what a merge changes, and `render --check` what render would write",
     "describe": "`status` has the state of a run, `explain` the fields of a job",

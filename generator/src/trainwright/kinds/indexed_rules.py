@@ -10,6 +10,7 @@ from functools import wraps
 
 from trainwright.datatypes.data import integer, text
 from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.listing import plural
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.indexed_pod_templates import ReplicatedJob
 from trainwright.objects import forms
@@ -149,7 +150,8 @@ def missing_torchrun_nnodes(subject: Subject) -> Iterator[Hit]:
                 message = f"{count} pods start torchrun, and none has the addresses of the others"
                 yield Hit(container.pointer, message, form="alone")
             elif nodes.isdigit() and int(nodes) not in (template.replicas, sum(groups)):
-                message = f"torchrun expects {nodes} nodes, but there are {template.replicas} pods"
+                started = plural(template.replicas, "pod starts it", "pods start it")
+                message = f"torchrun expects {plural(int(nodes), 'node')}, but {started}"
                 form = "waits" if int(nodes) > template.replicas else "fewer"
                 yield Hit(container.pointer, message, form=form)
 

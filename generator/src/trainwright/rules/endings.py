@@ -12,6 +12,7 @@ from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.quantity import count
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.objects.kueue import QUEUE_LABEL
+from trainwright.objects.own_labels import ENVIRONMENT, is_ours
 from trainwright.objects.pods.launching import launches, starts_elsewhere
 from trainwright.objects.pods.storage import settings, words
 from trainwright.objects.pods.template import Container, PodTemplate
@@ -34,7 +35,8 @@ _GANGS = (
 
 @warning("TW756", kinds=(*TRAINING, *_OTHERS), spec=Pointer("/queue"))
 def several_nodes_without_gang(subject: Subject) -> Iterator[Hit]:
-    ours_without_queues = subject.job is not None and subject.environment.queueing == "none"
+    ours = subject.job is not None or _is_of(subject.environment.name, subject)
+    ours_without_queues = ours and subject.environment.queueing == "none"
     if ours_without_queues or subject.ranks < 2 or _is_gang(subject):
         return
     ranks = [t for t in subject.templates if t.accelerators and not t.partial]
@@ -45,6 +47,11 @@ def several_nodes_without_gang(subject: Subject) -> Iterator[Hit]:
     if pods > 1 and (told or any(starts)):
         message = f"{pods} pods with accelerators, in no queue and no gang"
         yield Hit(f"{ranks[0].pointer}/spec", message, Pointer("/nodes"))
+
+
+def _is_of(environment: str, subject: Subject) -> bool:
+    """Whether an object was rendered for an environment, when `validate` reads it from a file."""
+    return is_ours(subject.manifest) and subject.labels.get(ENVIRONMENT) == environment
 
 
 def _starts_ranks(container: Container) -> bool:

@@ -127,7 +127,7 @@ def _unreadable(template: PodTemplate) -> Iterator[str]:
     if size is not None and (count(size) or 0) < 1:
         yield f'{SLICE[1]}: "{size}" is not a number of pods'
     elif size is not None and not template.partial and (count(size) or 0) > template.replicas:
-        yield f"{SLICE[1]} is {size}, and there are {template.replicas} pods"
+        yield f"{SLICE[1]} is {size}, and the job has {plural(template.replicas, 'pod')}"
 
 
 # As Go reads them.

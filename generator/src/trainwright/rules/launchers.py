@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.listing import plural
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.objects.pods.command import read_world_info
@@ -78,7 +79,9 @@ def _mismatch(container: Container, launcher: str, pods: int) -> tuple[str, str]
     fewest, most = sizes
     if not fewest <= pods <= most and "hostfile" not in given:
         form = "waits" if fewest > pods else "fewer"
-        return form, f"{launcher} expects {nodes} nodes, but there are {pods} pods"
+        started = plural(pods, "pod starts it", "pods start it")
+        expected = plural(most, "node") if fewest == most else f"{nodes} nodes"
+        return form, f"{launcher} expects {expected}, but {started}"
     if world.isdigit() and int(world) % most:
         return "uneven", f"{world} processes cannot be the same number on each of {nodes} nodes"
     return "", ""

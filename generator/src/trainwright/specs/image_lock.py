@@ -81,6 +81,10 @@ def ask(repository: str, tag: str, *, plain_http: bool) -> str:
             answer = _request(registry, "GET", url)
     except ValueError as error:
         raise ImageError(f"{named}: the registry wants other credentials: {error}") from error
+    except requests.ConnectionError as error:
+        raise ImageError(
+            f"{named}: cannot reach {container.registry}; use --digest or --from-lock"
+        ) from error
     except (requests.RequestException, OSError) as error:
         raise ImageError(f"{named}: {error}") from error
     return _digest(named, answer)
