@@ -133,6 +133,24 @@ def test_render_names_jobs_that_keep_old_values_where_a_commit_edits_specs(
     assert lines[-1] == "1 job keeps old values since before: see `trainwright list jobs`."
 
 
+def test_render_names_no_job_of_a_renamed_environment_that_kept_old_values_before(
+    repository: Repository,
+) -> None:
+    base = f"{HEADER}name: common\nretries: 1\n"
+    repository.write("base/jobs/common.yaml", base)
+    repository.environment("old")
+    repository.job("old/llm", "extends: base/common\n")
+    repository.run("render")
+    repository.write("base/jobs/common.yaml", f"{base}flags: {{lr: 1}}\n")
+    repository.run("render")
+    git_repository.init(repository.root)
+    git_repository.commit(repository.root)
+    environments = repository.root / "environments"
+    (environments / "old").rename(environments / "new")
+    lines = repository.run("render").stdout.splitlines()
+    assert lines[-1] == "1 job keeps old values since before: see `trainwright list jobs`."
+
+
 def test_check_of_a_fresh_tree_says_nothing_is_wrong(repository: Repository) -> None:
     repository.run("render")
     done = repository.run("render", "--check")

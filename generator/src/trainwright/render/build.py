@@ -130,7 +130,8 @@ class Build:
         if self.derivation.changed.isdisjoint(read):
             return True
         base = self.derivation.base
-        before = {(it.path, repr(it.after)) for it in _held(base, file)} if base.has(file) else ()
+        was = file if base.has(file) else _renamed(self.workspace, base, file)
+        before = {(it.path, repr(it.after)) for it in _held(base, was)} if was else ()
         return all((it.path, repr(it.after)) in before for it in _held(self.workspace, file))
 
 
@@ -260,6 +261,17 @@ def _first(workspace: Workspace, files: Sequence[JobFile]) -> Location:
 
 def _held(workspace: Workspace, file: JobFile) -> Iterator[ValueChange]:
     return (it for it in workspace.run(file).held if it.path not in OF_WIRING)
+
+
+def _renamed(workspace: Workspace, base: Workspace, file: JobFile) -> JobFile | None:
+    """Return the job of the base that has the run of a job, as where its environment is renamed."""
+    record = workspace.folder(file.environment).record(file.name)
+    for name, files in base.survey.jobs.items() if record else ():
+        records = base.folder(name).records
+        for other in files:
+            if (was := records.get(other.name)) and record and was.object == record.object:
+                return other
+    return None
 
 
 def _read_by(workspace: Workspace, file: JobFile) -> Iterable[str]:
