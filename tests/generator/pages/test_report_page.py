@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -343,7 +344,7 @@ def test_limits_are_bars_on_one_scale_the_fullest_first(visit: Visit) -> None:
             "env-0 budget\nml@example.com",
             "$50 to $150 of $100",
             "",
-            "elastic jobs get less than they could use",
+            "fits at least; $50 too much at most",
         ],
     ]
     assert page.locator(".scale span").all_inner_texts() == ["0", "100 %", "200 %"]
@@ -397,6 +398,16 @@ def test_environments_are_sorted_by_any_column(visit: Visit) -> None:
     table.get_by_role("button", name="environment").click()
     table.get_by_role("button", name="environment").click()
     assert names.all_inner_texts() == ["env-2", "env-1", "env-0"]
+
+
+def test_dates_of_the_timeline_do_not_overlap_on_a_phone(visit: Visit) -> None:
+    page = visit(html.render(large(25), STYLE)).page
+    page.set_viewport_size({"width": 390, "height": 800})
+    shown = page.locator(".ticks span").filter(has_text="-")
+    boxes = [shown.nth(at).bounding_box() for at in range(shown.count())]
+    ends = [(box["x"], box["x"] + box["width"]) for box in boxes if box]
+    assert len(ends) > 2
+    assert all(one[1] < other[0] for one, other in pairwise(ends))
 
 
 def test_dates_are_those_of_what_happened(visit: Visit) -> None:

@@ -47,9 +47,11 @@ def timeline(overview: Overview) -> Data:
 
 
 def _tick(starts: Sequence[date], index: int) -> str:
-    """Return the day below a bar: below the last one, and some at equal distances before it."""
-    left = len(starts) - 1 - index
-    return "" if left % -(-len(starts) // _TICKS) else str(starts[index])
+    """Return the day that ends below a bar: the last one, and some at equal distances before it,
+    each where there is room for it.
+    """
+    left, step = len(starts) - 1 - index, -(-len(starts) // _TICKS)
+    return "" if left % step or index + 1 < step else str(starts[index])
 
 
 def _label(shown: Sequence[tuple[date, str]]) -> str:

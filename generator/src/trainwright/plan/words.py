@@ -204,7 +204,7 @@ def outcome(fit: CapacityCheck) -> str:
     if fit.short:
         return short(fit).removeprefix(": ")
     if fit.most > fit.has:
-        return "elastic jobs get less than they could use"
+        return f"fits at least; {_missing(fit, fit.most - fit.has)} at most"
     return "unknown whether that fits" if fit.unknown else "fits"
 
 
@@ -213,7 +213,11 @@ def short(fit: CapacityCheck | None) -> str:
     if not fit or not fit.short:
         return ""
     before = f" ({amount(fit, fit.short_before)} before)" if fit.short_before else ""
-    return f": {amount(fit, fit.short)} {'too much' if fit.is_money else 'too few'}{before}"
+    return f": {_missing(fit, fit.short)}{before}"
+
+
+def _missing(fit: CapacityCheck, lack: float) -> str:
+    return f"{amount(fit, lack)} {'too much' if fit.is_money else 'too few'}"
 
 
 def amount(fit: CapacityCheck, low: float, high: float | None = None) -> str:
