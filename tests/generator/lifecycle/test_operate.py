@@ -72,7 +72,7 @@ def test_a_queue_is_changed_while_the_run_waits(repository: Repository) -> None:
     assert _labels(repository, "pytorchjob.yaml")["kueue.x-k8s.io/queue-name"] == "other"
     plan = repository.run("plan", "--against", "HEAD~1").stdout
     why = "stays: taken while the job waits in its queue, and no longer"
-    assert f"in place: {before} {why}" in plan
+    assert f"may be refused: {before} {why}" in plan
 
 
 def test_a_number_is_the_priority_of_lattice(repository: Repository) -> None:

@@ -113,10 +113,10 @@ def _same_object(was: Training, now: Training) -> tuple[Action, str]:
         return Action.RESUMED, f"the pods of {before.object} are created"
     if checked:
         action, why = _ACTIONS[checked[0].verdict], f"{checked[0].why} ({checked[0].pointer})"
-        if action is Action.MAY_BE_REFUSED:
-            why += _COUNTED
-        keeps = f"{before.object} stays: " if action is Action.IN_PLACE else ""
-        return action, f"{keeps}{why}"
+        is_kept = action in (Action.IN_PLACE, Action.MAY_BE_REFUSED)
+        keeps = f"{before.object} stays: " if is_kept else ""
+        counted = _COUNTED if action is Action.MAY_BE_REFUSED else ""
+        return action, f"{keeps}{why}{counted}"
     if set(old) == set(new):
         return Action.UNCHANGED, ""  # comments, or how the same data is written
     return Action.IN_PLACE, "objects beside it come or go"
