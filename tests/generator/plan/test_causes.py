@@ -278,7 +278,8 @@ def test_errors_of_a_base_are_no_errors_of_a_spec(new: str, repository: Reposito
     assert action == "broken"
     assert places[0].startswith("base/jobs/llm.yaml:")
     text = repository.run("plan", "--against", "HEAD").stdout
-    assert "broken: environments/base/jobs/llm.yaml has errors; nothing is rendered, and" in text
+    broken = "broken: environments/base/jobs/llm.yaml has errors;\n  nothing is rendered, and"
+    assert broken in text
 
 
 def test_files_of_another_run_that_were_put_back(repository: Repository) -> None:

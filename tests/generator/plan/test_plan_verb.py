@@ -1573,5 +1573,5 @@ def test_a_run_that_gets_less_time_may_end_at_once(old: str, new: str, cloned: R
     git_repository.commit(cloned.root)
     git(cloned.root, "branch", "--force", "main", "HEAD")
     edit(cloned, "prod/jobs/llm.yaml", f"maxDuration: {old}", f"maxDuration: {new}")
-    ends = "; it fails once it has run for 1h, and at once if it has already"
+    ends = ";\n  it fails once it has run for 1h, and at once if it has already"
     assert (ends in cloned.run("plan", "--against", "main").stdout) is (new == "1h")

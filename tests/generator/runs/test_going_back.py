@@ -178,7 +178,7 @@ def test_a_job_that_was_deleted_and_comes_back_goes_on(repository: Repository, b
     if by == "render":
         assert name(rendered(repository)) == name(before)
     plan = repository.run("plan", "--against", "HEAD").output
-    assert f"starts: at once; {name(before)} was rendered before: " in plan
+    assert f"starts: at once;\n  {name(before)} was rendered before: " in plan
 
 
 @pytest.mark.parametrize("target", ["jobset", "pytorchjob"])
