@@ -12,7 +12,7 @@ from repository import Repository
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.same import Difference
-from trainwright.importing.differing import severity
+from trainwright.importing.differing import reported, severity
 from trainwright.kinds.reading import Loss
 
 JOB = {
@@ -211,3 +211,28 @@ def test_an_elastic_range_where_the_number_of_nodes_is_fixed(
     spec = yaml.safe_load((tmp_path / "environments/lab/jobs/train.yaml").read_text("utf-8"))
     assert (spec["nodes"], "elastic" in spec) == (4, False)
     assert repository.run("render").exit_code == 0
+
+
+def test_a_toleration_that_is_added_is_one_line() -> None:
+    toleration = {"key": "sku", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}
+    at = Pointer("/pods/*/placement/tolerations/0")
+    added = [Difference(at / key, None, value) for key, value in sorted(toleration.items())]
+    (one,) = reported([*added])
+    assert str(one).startswith("its pods tolerate sku=gpu:NoSchedule (")
+    assert one.severity is Loss.BEHAVIOUR
+    changed = Difference(at / "key", "a", "b")
+    assert [each.difference for each in reported([changed])] == [changed]
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "expected"),
+    [
+        ("limits", None, 4 * 2**30, "a pod has at most 4Gi of memory"),
+        ("limits", 4 * 2**30, None, "a pod has no limit of memory"),
+        ("requests", 2**30, 1_000_000_001, "a pod requests 1000000001 of memory, and had 1Gi"),
+    ],
+)
+def test_memory_is_a_quantity(kind: str, before: Data, after: Data, expected: str) -> None:
+    difference = Difference(Pointer(f"/pods/*/resources/{kind}/memory"), before, after)
+    (one,) = reported([difference])
+    assert str(one) == f"{expected} (pods.*.resources.{kind}.memory)"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
+from trainwright.datatypes.quantity import format_binary, parse
 from trainwright.datatypes.same import Difference
 from trainwright.importing import reasons
 from trainwright.importing.equivalence import in_words, sentence
@@ -37,8 +39,18 @@ class Differing:
         words: str = getattr(wording, which, "")
         if not words:
             return sentence(difference)
+        if path.matches(_MEMORY):
+            difference = difference._replace(
+                before=_quantity(difference.before), after=_quantity(difference.after)
+            )
         before, after = in_words(difference)
         return f"{words.format(before=before, after=after)} ({difference.path.dotted})"
+
+
+def _quantity(size: Data) -> Data:
+    """Return bytes as a quantity, if that is the same number."""
+    shown = format_binary(size) if isinstance(size, int) else size
+    return shown if isinstance(size, int) and parse(str(shown)) == size else size
 
 
 class _Sentence(NamedTuple):
@@ -94,6 +106,19 @@ _SENTENCES = (
     _Sentence(
         "/pods/*/placement/nodeSelector/*", added="pods run on nodes with the label's value {after}"
     ),
+    *(
+        _Sentence(
+            f"/pods/*/resources/{kind}/memory",
+            changed=f"a pod {has} {{after}} of memory, and had {{before}}",
+            added=f"a pod {has} {{after}} of memory",
+            removed=f"a pod {has_none} memory",
+        )
+        for kind, has, has_none in (
+            ("limits", "has at most", "has no limit of"),
+            ("requests", "requests", "requests no"),
+        )
+    ),
+    _Sentence("/pods/*/placement/tolerations/*", added="its pods tolerate {after}"),
     _Sentence("/pods/*/processes/*/world_size", added="the world size is set, to {after}"),
     _Sentence("/pods/*/processes/*/rank", added="the rank is set, to {after}"),
     _Sentence("/pods/*/processes/*/meets_at", added="ranks find each other at {after}"),
@@ -139,6 +164,8 @@ _HARMLESS_ADDITIONS = (
 _RIGHTS = tuple(f"/pods/*/{holder}security/allowPrivilegeEscalation" for holder in _HOLDERS)
 _GRACE = "/pods/*/grace_period"
 _RANK = "/pods/*/processes/*/rank"
+_MEMORY = "/pods/*/resources/*/memory"
+_TOLERATION = "/pods/*/placement/tolerations/*/*"
 _DEVICE = "/pods/*/resources/*/*~1*"  # extended resources have a domain in their names
 
 
@@ -158,8 +185,29 @@ def reported(added: Iterable[Difference]) -> Iterator[Differing]:
         for difference in added
         if not any(map(in_group(difference.path).matches, _ALWAYS))
     ]
-    for difference in _ranks_together(shown):
+    for difference in _ranks_together(_tolerations_together(shown)):
         yield Differing(difference=difference, severity=severity(difference))
+
+
+def _tolerations_together(differences: list[Difference]) -> list[Difference]:
+    """Return the differences with each toleration that is added as one, as kubectl prints it."""
+    added: dict[Pointer, dict[str, str]] = {}
+    for path, before, after in differences:
+        if before is None and in_group(path).matches(_TOLERATION):
+            added.setdefault(path.parent, {})[path.last] = str(after)
+    together: dict[Pointer, Difference] = {}
+    for difference in differences:
+        path = difference.path.parent if difference.path.parent in added else difference.path
+        made = Difference(path, None, _tolerated(added[path])) if path in added else difference
+        together.setdefault(path, made)
+    return list(together.values())
+
+
+def _tolerated(toleration: dict[str, str]) -> str:
+    """Return a toleration as `kubectl describe` prints it: sku=gpu:NoSchedule."""
+    value = f"={toleration['value']}" if "value" in toleration else ""
+    effect = f":{toleration['effect']}" if "effect" in toleration else ""
+    return f"{toleration.get('key', 'every taint')}{value}{effect}"
 
 
 def _ranks_together(differences: list[Difference]) -> Iterator[Difference]:
