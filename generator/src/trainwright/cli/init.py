@@ -233,3 +233,5 @@ def _say(folder: Path, written: Iterable[str], answers: Answers) -> None:
             f"`trainwright gitops wire --out {WIRING}`.",
             err=True,
         )
+    if answers.engine != "none":
+        click.echo(f"A push starts runs, once {WIRING} is applied to the cluster.", err=True)
