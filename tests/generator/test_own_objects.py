@@ -15,6 +15,7 @@ import git_repository
 from documentation import ROOT, blocks
 from git_repository import git
 from repository import ENVIRONMENT, EVERY_TARGET, Repository, launcher
+from trainwright.datatypes.listing import article
 from trainwright.kinds import TARGETS
 
 QUOTA = """\
@@ -194,11 +195,11 @@ def test_what_reaches_beyond_its_namespace_is_refused(repository: Repository) ->
     of_cluster = _misplaced(repository, "---\n".join(map(_object, _OF_THE_CLUSTER)))
     kinds = [kind.rpartition("/")[2] for kind in _OF_THE_CLUSTER]
     belongs = "belongs to the whole cluster, and not to one environment"
-    assert sorted(of_cluster) == sorted(f"a {kind} {belongs}" for kind in kinds)
+    assert sorted(of_cluster) == sorted(f"{article(kind)} {belongs}" for kind in kinds)
     of_engines = _misplaced(repository, "---\n".join(map(_object, _OF_ENGINES)))
     kinds = [kind.rpartition("/")[2] for kind in _OF_ENGINES]
     applies = "has an engine apply more, into any namespace"
-    assert sorted(of_engines) == sorted(f"a {kind} {applies}" for kind in kinds)
+    assert sorted(of_engines) == sorted(f"{article(kind)} {applies}" for kind in kinds)
 
 
 @pytest.mark.parametrize("kind", ["example.com/v1/ThingList", "example.com/v1/Thing"])
