@@ -193,19 +193,25 @@ def gone(prod: Repository) -> Repository:
     return prod
 
 
-def test_a_removed_environment_is_named_with_what_it_had(prod: Repository) -> None:
+@pytest.mark.parametrize("folder", ["", " (wiring/prod)"])
+def test_a_removed_environment_is_named_with_what_it_had(folder: str, prod: Repository) -> None:
+    wiring = prod.root / "wiring/prod"
+    if folder:
+        wiring.mkdir(parents=True)
+        (wiring / "appproject.yaml").write_text("kind: AppProject\n")
     prod.environment("dev", POOLS)
     prod.job("dev/other")
     assert prod.run("retire", "prod/other").exit_code == 0
     merged(prod)
     shutil.rmtree(prod.root / "environments/prod")
+    shutil.rmtree(wiring, ignore_errors=True)
     first, second, *lines = prod.run("plan", "--against", "HEAD").stdout.splitlines()
     assert first == "Removes environment prod · leaves 1 job running"
     assert second.startswith(
         "environment prod is removed, with its ledger of 1 finished run (other-"
     )
     assert second.endswith(
-        "; the objects of its wiring (wiring/prod) stay in the cluster, and sync a folder that is "
+        f"; the objects of its wiring{folder} stay in the cluster, and sync a folder that is "
         "gone: delete them"
     )
     assert re.search(r"^prod \(removed\) +pool h100 +8 GPUs +16 ", "\n".join(lines), re.MULTILINE)

@@ -922,9 +922,10 @@ class Comparison(Owner):
             return None
         environment = before.environments.get(name)
         applied = environment is not None and environment.gitops.engine != "none"
-        there = self.after.tree.kind(f"{WIRING}/{name}")  # of which `gitops wire` tells what to do
-        wiring = f"{WIRING}/{name}" if applied and not there else ""
-        return Removal(tuple(before.ledger(name).runs), wiring)
+        wiring = f"{WIRING}/{name}"
+        there = self.after.tree.kind(wiring)  # of which `gitops wire` tells what to do
+        wiring = wiring if before.tree.kind(wiring) else ""
+        return Removal(tuple(before.ledger(name).runs), applied and not there, wiring)
 
     @tracked(same=eq)
     def _has_other_limits(self, name: str) -> bool:

@@ -227,11 +227,12 @@ def removed(environment: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What leaves git with an environment beside its jobs: the finished runs of its ledger, and
-    the folder of its wiring if an engine applied it.
+    """What leaves git with an environment beside its jobs: the finished runs of its ledger. If
+    it was `applied`, objects of an engine stay, those of the `wiring` folder if git had one.
     """
 
     finished: tuple[str, ...] = ()
+    applied: bool = False
     wiring: str = ""
 
 

@@ -375,10 +375,11 @@ def _removals(plan: Plan) -> Iterator[str]:
         if removal.finished:
             runs = plural(len(removal.finished), "finished run")
             line += f", with its ledger of {runs} ({listed(removal.finished, _NAMED)})"
-        if removal.wiring:
+        if removal.applied:
+            where = f" ({removal.wiring})" if removal.wiring else ""
             line += (
-                f"; the objects of its wiring ({removal.wiring}) stay in the cluster, and sync a "
-                f"folder that is gone: delete them"
+                f"; the objects of its wiring{where} stay in the cluster, and sync a folder that "
+                "is gone: delete them"
             )
         yield line
 
