@@ -428,6 +428,6 @@ def test_the_command_line_in_the_help_of_import_can_run(tmp_path: Path) -> None:
     (example,) = [line for line in run(folder, "import", "--help").output.splitlines() if "--command '" in line]  # fmt: skip
     done = run(folder, *shlex.split(example)[1:])
     assert done.exit_code == 0, done.output
-    written = (folder / "environments/prod/jobs/train.yaml").read_text("utf-8")
-    assert "\nnodes: 2\n" in written
+    written = (folder / "environments/prod/jobs/t.yaml").read_text("utf-8")
+    assert "script: t.py" in written
     assert run(folder, "check").exit_code == 0
