@@ -199,6 +199,7 @@ def _compared(sample: Sample, first: Sample) -> tuple[str, str]:
 
 
 def _block(language: str, text: str) -> Iterator[str]:
+    language = "text" if "\t" in text else language  # no tab is YAML, and a page may show one
     yield from (f"```{language}", text.rstrip(), "```", "")
 
 

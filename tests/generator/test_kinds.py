@@ -86,6 +86,7 @@ ELSEWHERE = {
         "kinds/adopted/",
         "importing/elasticdl.py",
         "importing/foreign.py",
+        "importing/slurm/manifest.py",
     ),
     "compose": ("importing/docker.py",),
     "trainjob": ("kinds/jobset/target.py",),

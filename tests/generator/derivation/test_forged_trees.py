@@ -129,7 +129,7 @@ def test_a_revert_that_trains_again_names_the_run_that_was(
     plan = forged.run("plan", "--against", "main")
     assert plan.exit_code == 0, plan.output
     assert re.search(
-        r"prod/llm  starts: at once; llm-\w+ was rendered before: .*rerun", plan.output
+        r"prod/llm  starts: at once;\s+llm-\w+ was rendered before: .*rerun", plan.output
     )
 
 
@@ -139,7 +139,7 @@ def test_a_record_put_back_without_the_ledger_names_the_run_that_was(forged: Rep
     commit(forged.root, "More of the harmless job")
     refused(forged)
     plan = forged.run("plan", "--against", "main").output
-    assert re.search(r"prod/done  starts: .*done-\w+ was rendered before", plan), plan
+    assert re.search(r"prod/done  starts: .*\s+done-\w+ was rendered before", plan), plan
 
 
 @pytest.mark.parametrize("where", [(), ("--push",), ("--branch", "rendered", "--push")])
