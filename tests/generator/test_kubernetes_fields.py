@@ -60,7 +60,8 @@ def test_a_name_of_kubernetes_is_answered(name: str, repository: Repository) -> 
     assert place is not None
     fields = "|".join({field.partition(".")[0] for field in place.fields} | {"-"})
     written = re.search(
-        rf"help: (Write `({fields}): .*x.*`(?:\.| in place of that on line \d+\.)|Remove it: |Write image)", done.output
+        rf"help: (Write `({fields}): .*x.*`(?:\.| in place of that on line \d+\.)|Remove it: |Write image)",
+        done.output,
     )
     assert written or place.remedy.rpartition(". Write ")[2] in " ".join(done.output.split())
 
