@@ -8,8 +8,8 @@ from trainwright.lifecycle import removal
 from trainwright.lifecycle.states import in_state
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.runs.decide import begun_name
-from trainwright.runs.decision import OF_WIRING
 from trainwright.runs.decision import Step as Decided
+from trainwright.runs.decision import awaiting
 
 
 def rerun(subject: Subject, *, outdated: bool = False) -> Step:
@@ -18,7 +18,7 @@ def rerun(subject: Subject, *, outdated: bool = False) -> Step:
     With `outdated`, only of a job whose run keeps old values.
     """
     before, path = subject.object, subject.file.path
-    if outdated and all(change.path in OF_WIRING for change in subject.decision.held):
+    if outdated and not any(awaiting(subject.decision.held)):
         return Step(message=f"stays {before}: no change waits for its next run")
     if subject.value("/target") == ADOPTED.name:
         return Step(message=_once(before), refused=True)

@@ -55,7 +55,7 @@ class End:
 
 
 def leaving(metadata: Mapping[str, Data], environment: Environment | None) -> Departure:
-    """Return what becomes of an object that is removed from git.
+    """Return what happens to an object that is removed from git.
 
     Where an environment is wired by us that decides, whichever engine the object was rendered for.
     """

@@ -20,7 +20,7 @@ from trainwright.reports.attention import (
 )
 from trainwright.reports.values import change_line
 
-# What becomes of the run of one job, and of those of several.
+# What happens to the run of one job, and to those of several.
 _ENDS = ("ends, and nothing of it is saved", "end, and nothing of them is saved")
 _ENDS_LATER = (
     "keeps training until its object is deleted, and nothing of it is saved",
@@ -76,7 +76,7 @@ def _loses_later(change: JobChange) -> bool:
 
 
 def _endings(changes: Sequence[JobChange], ends: str, end: str) -> Iterator[Item]:
-    """Yield what becomes of the old runs of jobs, with what each of them holds."""
+    """Yield what happens to the old runs of jobs, with what each of them holds."""
     sorts = [(it.action, gpus_of(it.before.demand.gpus) if it.before else "") for it in changes]
     counts = Counter(sorts)
     for change, (action, gpus) in zip(changes, sorts, strict=True):

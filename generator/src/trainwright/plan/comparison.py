@@ -64,7 +64,7 @@ from trainwright.rules.quota import declared_quota_exceeded
 from trainwright.runs import adopted
 from trainwright.runs import record as records
 from trainwright.runs.decide import asks, finished_as
-from trainwright.runs.decision import OF_WIRING, Decision, Step
+from trainwright.runs.decision import Decision, Step, awaiting
 from trainwright.runs.fields import is_trained
 from trainwright.runs.record import ENDED
 from trainwright.runs.wiring_files import WiringFiles
@@ -420,7 +420,7 @@ class Comparison(Owner):
         return self.after.loaded(name).findings if unread else ()
 
     def _is_unknown(self, file: JobFile) -> bool:
-        """Whether the merge keeps from knowing what becomes of a job, and applies nothing of it."""
+        """Whether the merge keeps from knowing what happens to a job, and applies nothing of it."""
         return bool(self._unread(file.environment)) and not self._is_rendered(file)
 
     @tracked()
@@ -789,8 +789,8 @@ class Comparison(Owner):
         held_before = {(held.path, repr(held.after)) for held in old.held} if old else set()
         return tuple(
             replace(held, note="")
-            for held in self._held_back(file)
-            if (held.path, repr(held.after)) not in held_before and held.path not in OF_WIRING
+            for held in awaiting(self._held_back(file))
+            if (held.path, repr(held.after)) not in held_before
         )
 
     def _otherwise(self, change: JobChange) -> tuple[ValueChange, ...]:
@@ -906,7 +906,7 @@ class Comparison(Owner):
             after=after,
             asked=demand.total(change.asked for change in changes),
             fits=fits,
-            objects=self._told_objects(name, changes, left),
+            objects=self._objects(name, changes, left),
             uses=tuple(uses.uses(changes, demands, fits, demands_before, every=removed)),
             left=left,
             unread=unread,
@@ -985,13 +985,6 @@ class Comparison(Owner):
             else:
                 yield replace(fit, short_before=was.short, has_before=was.has)
 
-    @tracked()
-    def _objects(self, name: str) -> tuple[ObjectChange, ...]:
-        """Return the changed additional objects of an environment if all of it is selected."""
-        if name not in self._selected().whole:
-            return ()
-        return tuple(object_changes.changes(self.before, self.after, name))
-
     def _touches_objects(self, name: str) -> bool:
         """Whether the merge edits additional objects of an environment, or what they are held
         against, and all of it is selected.
@@ -1000,16 +993,17 @@ class Comparison(Owner):
         edited = any(path.startswith(inside) for path in self.changed)
         return edited and name in self._selected().whole
 
-    def _told_objects(
+    def _objects(
         self, name: str, job_changes: tuple[JobChange, ...], left: Sequence[LeftRun]
     ) -> tuple[ObjectChange, ...]:
         """Return the changed additional objects, with what follows for the active runs."""
-        changes, environment = self._objects(name), self._applying(name)
-        if not changes or environment is None or self._unread(name):
-            return changes
-        own = self.after.own_objects(name).objects if name in self.after.survey.jobs else ()
-        runs = tuple(self._active(environment, job_changes, left))
-        around = Surroundings(environment, [it.manifest for it in own], runs)
+        if not self._touches_objects(name):
+            return ()
+        environment, around = self._applying(name), None
+        if environment and not self._unread(name):
+            own = self.after.own_objects(name).objects if name in self.after.survey.jobs else ()
+            runs = tuple(self._active(environment, job_changes, left))
+            around = Surroundings(environment, [it.manifest for it in own], runs)
         return tuple(object_changes.changes(self.before, self.after, name, around))
 
     def _active(
@@ -1026,11 +1020,9 @@ class Comparison(Owner):
                 place = None if file in begun else place_of(self.after, file)
                 within = place[1] if place else environment.namespace
                 yield ActiveRun(asking.job, asking.demand, within, begins=file in begun)
-        for change in changes:
-            job = self.before.job(change.file).job if change.left != NOTHING else None
-            if job is not None:
-                place = place_of(self.before, change.file)
-                yield ActiveRun(job, change.left, place[1] if place else there)
+        for job, requested in self._left(changes):
+            place = place_of(self.before, JobFile(name, job.name))
+            yield ActiveRun(job, requested, place[1] if place else there)
         for run in left:
             yield ActiveRun(run.job, run.demand, there)
 

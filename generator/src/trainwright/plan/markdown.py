@@ -90,8 +90,9 @@ def render(plan: Plan, style: Style) -> str:
     notes = "".join(f"\n⚠️ {prose(line)}\n" for line in words.notes(plan))
     foot = _foot(plan, style)
     own, uses = _objects(plan, style), _uses(plan)
-    errors = [it for it in by_weight(plan.findings) if it.severity is Severity.ERROR]
-    others = [it for it in by_weight(plan.findings) if it.severity is not Severity.ERROR]
+    findings = by_weight(plan.findings)
+    errors = [it for it in findings if it.severity is Severity.ERROR]
+    others = [it for it in findings if it.severity is not Severity.ERROR]
     facts = list(_facts(plan, style))
     room = LIMIT - len(head) - len(notes) - len(foot) - len(own) - len(uses) - _ROOM
     table, more, rows = _table(groups, plan, style, room * 7 // 10 if plan.findings else room)

@@ -14,6 +14,7 @@ from trainwright.datatypes.layout import WIRING
 from trainwright.datatypes.listing import listed, plural
 from trainwright.findings.credentials import redact
 from trainwright.findings.redaction import text_diff
+from trainwright.objects.pods import image_reference
 from trainwright.plan.model import (
     Action,
     JobChange,
@@ -247,19 +248,13 @@ def image(change: JobChange) -> str:
 
 def _content(old: Sequence[str], new: Sequence[str]) -> str:
     """Return what digests tell of the content of images, as a suffix; "" where one has none."""
-    (names, digests), (names_now, digests_now) = (
-        zip(*(_apart(name) for name in side), strict=True) for side in (old, new)
-    )
-    if not all((*digests, *digests_now)):
+    before, after = ([*map(image_reference.split, side)] for side in (old, new))
+    if not all(digest for *_, digest in (*before, *after)):
         return ""
-    if digests == digests_now:
+    if [digest for *_, digest in before] == [digest for *_, digest in after]:
         return f" ({_SAME_CONTENT})"
-    return " (other content under the same tag)" if names == names_now else ""
-
-
-def _apart(image: str) -> tuple[str, str]:
-    name, _, digest = image.partition("@")
-    return name, digest
+    same_tag = [it[:2] for it in before] == [it[:2] for it in after]
+    return " (other content under the same tag)" if same_tag else ""
 
 
 def images(run: PlannedRun | None) -> tuple[str, ...]:
@@ -271,8 +266,8 @@ def images(run: PlannedRun | None) -> tuple[str, ...]:
 
 
 def _short(image: str) -> str:
-    name, digest = _apart(image)
-    return f"{name}@{digest[:19]}" if digest else name
+    repository, tag, digest = image_reference.split(image)
+    return image_reference.joined(repository, tag, digest[:19])
 
 
 def new_images(change: JobChange) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from trainwright.render.cache import Remembered
 from trainwright.render.policy import EnvironmentCheck, has_unknown_run
 from trainwright.runs import collisions, kustomization
 from trainwright.runs import record as records
-from trainwright.runs.decision import OF_WIRING
+from trainwright.runs.decision import awaiting
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded
 from trainwright.runs.wiring_files import WiringFiles
@@ -260,7 +260,7 @@ def _first(workspace: Workspace, files: Sequence[JobFile]) -> Location:
 
 
 def _held(workspace: Workspace, file: JobFile) -> Iterator[ValueChange]:
-    return (it for it in workspace.run(file).held if it.path not in OF_WIRING)
+    return awaiting(workspace.run(file).held)
 
 
 def _renamed(workspace: Workspace, base: Workspace, file: JobFile) -> JobFile | None:

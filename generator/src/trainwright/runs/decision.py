@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment
@@ -19,7 +19,12 @@ from trainwright.specs import layers
 from trainwright.specs.merge import BASE, Layered, stack
 
 # The wiring has these at once, for every run: no run of a job has to begin for them.
-OF_WIRING = frozenset({Pointer("/gitops/engine"), Pointer("/gitops/prune")})
+_OF_WIRING = frozenset({Pointer("/gitops/engine"), Pointer("/gitops/prune")})
+
+
+def awaiting(held: Iterable[ValueChange]) -> Iterator[ValueChange]:
+    """Yield the changes, of those that a run does not have, that the next run of its job takes."""
+    return (change for change in held if change.path not in _OF_WIRING)
 
 
 class Step(enum.StrEnum):
