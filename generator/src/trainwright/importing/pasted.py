@@ -8,11 +8,11 @@ from collections.abc import Iterator
 # "$ ", "> ", what shells print in front of them ("(venv) ", "me@host:~/code", "[me@host ~]",
 # "PS C:\\code"), and the "!" of a notebook.
 _PROMPT = re.compile(
-    r"[ \t]*(?:\([\w.-]+\)[ \t]+)?"
+    r"\A[ \t]*(?:\([\w.-]+\)[ \t]+)?"
     r"(?:\[[^\]\n]{1,99}\]|[\w.-]+@[\w.-]+(?::\S{0,99})?|(?:PS )?[A-Za-z]:\\[^>\n]{0,99})?"
     r"(?:(?:[$%]|>(?!>))[ \t]+|!(?=\w))"
 )
-_FENCE = re.compile(r"[ \t>]*(?P<marks>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)")
+_FENCE = re.compile(r"\A[ \t>]*(?P<marks>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)")
 _OF_SHELLS = frozenset({"", "bash", "sh", "shell", "console", "zsh", "shell-session", "terminal"})
 
 
