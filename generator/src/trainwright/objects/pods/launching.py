@@ -45,7 +45,7 @@ _ALONE = re.compile(
 _ADDRESSES = ("MASTER_ADDR", "PET_MASTER_ADDR", "PET_RDZV_ENDPOINT", "TRAINWRIGHT_MASTER_ADDR")
 # Addresses at which a pod reaches itself alone.
 LOOPBACK = re.compile(
-    r"(?:\w+://)?(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1\]?)(?::\d*)?", re.IGNORECASE
+    r"\A(?:\w+://)?(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1\]?)(?::\d*)?", re.IGNORECASE
 )
 SHELLS = re.compile(r"(?:.*/)?(?:ba|da|k|z)?sh")
 
