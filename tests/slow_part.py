@@ -2,7 +2,8 @@
 
 Neighbours are in different parts, so that each has some of every file: what a change breaks shows
 in any part, and what only one case shows is found by one of the next commits. `.ci/run` takes the
-part from the commit, `make test-slow` runs all.
+part from the commit, `make test-slow` runs all. With `--last-failed` nothing is left out: what failed
+in a part was in it, and few of its neighbours are collected again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # in the order of collection, which each worker has
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("lf", False):
+        return
     number, parts = config.getoption("slow_part")
     slow = [item for item in items if item.get_closest_marker("slow")]
     left = set(slow) - set(taken(slow, number, parts))

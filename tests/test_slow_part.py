@@ -37,17 +37,33 @@ def test_fast(case): ...
 """
 
 
-def test_a_session_runs_its_part_of_the_slow_tests_and_all_others(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow: as in ours\n")
-    (tmp_path / "test_both.py").write_text(TESTS)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "slow_part", "--slow-part=2/4", "--co", "-q"],
-        cwd=tmp_path,
+def _session(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow: as in ours\n")
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "slow_part", "-q", *options],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
+
+
+def test_a_session_runs_its_part_of_the_slow_tests_and_all_others(tmp_path: Path) -> None:
+    (tmp_path / "test_both.py").write_text(TESTS)
+    done = _session(tmp_path, "--slow-part=2/4", "--co")
     slow = [f"test_both.py::test_slow[{case}]" for case in (1, 5)]
     fast = [f"test_both.py::test_fast[{case}]" for case in range(3)]
     assert done.stdout.split("\n\n")[0].splitlines() == [*slow, *fast]
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_what_failed_in_a_part_is_run_again(tmp_path: Path, workers: str) -> None:
+    """Whatever its number is among the few tests that are collected then."""
+    case = tmp_path / "test_both.py"
+    again = ["--slow-part=2/4", "--last-failed", "--last-failed-no-failures=none", f"-n{workers}"]
+    case.write_text(TESTS.replace("(case): ...", "(case): assert case != 5", 1))
+    assert "1 failed, 4 passed" in _session(tmp_path, "--slow-part=2/4").stdout
+    assert "1 failed in" in _session(tmp_path, *again).stdout
+    case.write_text(TESTS)
+    assert "1 passed in" in _session(tmp_path, *again).stdout
