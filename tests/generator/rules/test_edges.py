@@ -295,7 +295,13 @@ JOBS = [
     ("TW306", job_of("parallelism: 1, ", "command: [torchrun, a.py]"), "", 0),
     ("TW745", job_of(TWO, "command: [accelerate, launch, a.py]"), "", 1),
     ("TW745", job_of(TWO, "command: [accelerate, config]"), "", 0),
-    ("TW745", job_of(TWO, "command: [accelerate, launch, --num_machines, '2', a.py]"), "", 0),
+    ("TW745", job_of(TWO, "command: [accelerate, launch, --num_machines, '2', a.py]"), "", 1),
+    (
+        "TW745",
+        job_of(TWO, "command: [accelerate, launch, --num_machines=2, --main_process_ip=$IP, a.py]"),
+        "",
+        0,
+    ),
     ("TW745", job_of(TWO, "command: [accelerate, launch, --num-machines=3, a.py]"), "", 1),
     ("TW745", job_of(TWO, "command: [accelerate, launch, --config_file=c.yaml, a.py]"), "", 0),
     (

@@ -14,6 +14,7 @@ from trainwright.reports import rule_text
 from trainwright.reports.report import every_rule
 from trainwright.rule_model.spec_sample import (
     FOLDER,
+    JOB,
     Mistake,
     SpecSample,
     spec_sample,
@@ -36,6 +37,23 @@ def _results(root: Path, files: dict[str, str]) -> list[dict[str, str]]:
     done = repository.run("check", "--no-cache", "-o", "json")
     results: list[dict[str, str]] = json.loads(done.stdout)["report"]["results"]
     return results
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_lines_that_pass_stand_in_place_of_those_that_fail(rule: str) -> None:
+    """Who copies them over those that fail has a job that still has what every job needs."""
+    sample = spec_sample(rule)
+    assert sample is not None
+    if sample.file != JOB:
+        return
+    ordinary = yaml.safe_load(sample.files("")[JOB])
+    for shown in (sample, *sample.mistakes):
+        try:
+            fails = yaml.safe_load(shown.fails)
+        except yaml.YAMLError:
+            continue
+        if isinstance(fails, dict):
+            assert ordinary.keys() & fails.keys() <= yaml.safe_load(shown.passes).keys()
 
 
 @pytest.mark.parametrize("rule", RULES)

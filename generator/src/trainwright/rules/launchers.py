@@ -15,6 +15,7 @@ from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 
 _ELSEWHERE = ("hostfile", "config-file")  # files that can say how many nodes there are
+_ADDRESSED = frozenset({"master-addr", *_ELSEWHERE})
 
 
 _REPLICAS = GroupKind("apps", "StatefulSet")
@@ -29,13 +30,13 @@ _NAMED = ("accelerate", "deepspeed", "nnodes", "num_machines", "num_nodes")
 _REMEDIES = {
     "torchrun": "Write --nnodes=${{ nodes }}, or leave it out: the target sets PET_NNODES.",
     "accelerate": (
-        "Set launcher: accelerate, which gets it from the job; or pass "
+        "Set launcher: accelerate with entrypoint.script in place of argv; or pass "
         "--num_machines=${{ nodes }}, --num_processes=${{ world.size }}, "
         "--machine_rank=${{ node.rank }} and "
         "--main_process_ip=${{ rank0.address }}."
     ),
     "deepspeed": (
-        "Set launcher: deepspeed, which gets it from the job; or pass --no_ssh, "
+        "Set launcher: deepspeed with entrypoint.script in place of argv; or pass --no_ssh, "
         "--node_rank=${{ node.rank }}, --master_addr=${{ rank0.address }} and a file of hosts."
     ),
 }
@@ -84,6 +85,8 @@ def _mismatch(container: Container, launcher: str, pods: int) -> tuple[str, str]
         return form, f"{launcher} expects {expected}, but {started}"
     if world.isdigit() and int(world) % most:
         return "uneven", f"{world} processes cannot be the same number on each of {nodes} nodes"
+    if launcher == "accelerate" and min(pods, most) > 1 and not _ADDRESSED & given.keys():
+        return "alone", f"accelerate gets no --main_process_ip, by which {pods} pods meet"
     return "", ""
 
 
