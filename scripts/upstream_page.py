@@ -18,7 +18,7 @@ from pathlib import Path
 
 import generated
 
-from trainwright.specs.upstream import Behaviour, numbers, table
+from trainwright.rule_model.upstream import Behaviour, numbers, table
 
 PAGE = generated.ROOT / "docs" / "upstream.md"
 COMMAND = "python scripts/upstream_page.py"

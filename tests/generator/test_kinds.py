@@ -32,7 +32,7 @@ from trainwright.objects.pods.pod import Operator
 from trainwright.rule_model.edit import EditRule
 from trainwright.rule_model.edit_row import EditRow
 from trainwright.rule_model.rule import Rule
-from trainwright.specs.upstream import table
+from trainwright.rule_model.upstream import table
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "generator/src/trainwright"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from trainwright.kinds import KINDS
+from trainwright.rule_model.upstream import Behaviour, numbers, table, upstream
 from trainwright.rules.registry import RULES
-from trainwright.specs.upstream import Behaviour, numbers, table, upstream
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "generator/src/trainwright"

@@ -14,9 +14,9 @@ from trainwright.datatypes.data import Data
 from trainwright.rule_model import rule_file
 from trainwright.rule_model.edit import EditRule
 from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.upstream import table
 from trainwright.rules.edits.outcomes import EDIT_RULES
 from trainwright.rules.registry import RULES
-from trainwright.specs.upstream import table
 
 SOURCE = Path(rule_file.__file__).parents[1]
 SCHEMA = SOURCE / "rule_model/rule.schema.json"

@@ -18,6 +18,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.volumes import Mount, Volume
 
 PATCH = "podPatch"  # the field of a spec in which a pod is written as Kubernetes has it
+DIRECTIVE = "$patch"  # the key of such a patch that replaces or deletes what is around it
 
 
 def _unless(default: str) -> Callable[[str], str]:

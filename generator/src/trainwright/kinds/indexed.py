@@ -16,7 +16,7 @@ from trainwright.kinds import queueing
 from trainwright.kinds.target import Deviation, Meeting, Unsupported, one_process
 from trainwright.objects.pods import command as launch
 from trainwright.objects.pods.references import Variable
-from trainwright.specs.upstream import Behaviour
+from trainwright.rule_model.upstream import Behaviour
 
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}  # as Kubeflow's PyTorchJob has it, for prompt logs
 PORT = 29500  # torchrun's default, and Kubeflow Trainer's

@@ -19,7 +19,7 @@ from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, entries
 from trainwright.kinds import OWNERS
 from trainwright.kinds.kind import Kind
-from trainwright.specs.upstream import numbers
+from trainwright.rule_model.upstream import numbers
 
 Patterns: TypeAlias = Mapping[str, "Patterns"]  # by key, `*` for any; what is pruned is empty
 

@@ -11,7 +11,7 @@ from trainwright.datatypes.job import Job
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.target import Deviation, Unsupported
 from trainwright.objects.kueue import GROUP
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 # The scheduler's name as each project's own chart installs it.
 _SCHEDULERS = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}

@@ -17,7 +17,7 @@ from trainwright.kinds.kind import Kind
 from trainwright.objects.pods.flags import flag_words
 from trainwright.objects.pods.launchers import own_options, plain
 from trainwright.objects.pods.references import NotKnown, RunFact
-from trainwright.specs.upstream import Behaviour
+from trainwright.rule_model.upstream import Behaviour
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.fields import spelled
 from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.job import Job, Security
+from trainwright.datatypes.job import DIRECTIVE, Job, Security
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.documents.validation.kubernetes_fields import CONTAINER, POD, Place
@@ -30,7 +30,7 @@ from trainwright.objects.pods.requests import pod_requests
 from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.specs import allowed, pod_patch
 from trainwright.specs.containers import UNCOUNTED
-from trainwright.specs.merge import DIRECTIVE, Layered
+from trainwright.specs.merge import Layered
 from trainwright.specs.pod_patch import AT, Item
 
 _CONTAINERS = ("containers", "initContainers")

@@ -20,9 +20,9 @@ from trainwright.rule_model.edit import EditRule, EditSample
 from trainwright.rule_model.rule import Rule, Sample
 from trainwright.rule_model.rule_file import Documented
 from trainwright.rule_model.spec_sample import ENVIRONMENT, SpecSample, spec_sample
+from trainwright.rule_model.upstream import upstream
 from trainwright.rules.edits.table import reported_by as edits_of
 from trainwright.rules.policy import waivable
-from trainwright.specs.upstream import upstream
 
 if TYPE_CHECKING:
     from trainwright.reports.report import AnyRule

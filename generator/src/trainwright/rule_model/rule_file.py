@@ -17,7 +17,7 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Cause, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.documents.yamlio import load_rendered
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 _SEPARATOR = "\n---\n"
 

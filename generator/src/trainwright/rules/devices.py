@@ -10,7 +10,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.objects.pods.template import Container
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 _PAGES = "hugepages-"
 

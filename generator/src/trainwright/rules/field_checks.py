@@ -16,7 +16,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
 from trainwright.objects import forms
 from trainwright.objects.forms import Form, is_template, key_problem
-from trainwright.specs.upstream import numbers, upstream
+from trainwright.rule_model.upstream import numbers, upstream
 
 Problem = tuple[Pointer, str]  # where in the mapping, and what is wrong there
 Check = Callable[[Mapping[str, Data]], Iterator[Problem]]

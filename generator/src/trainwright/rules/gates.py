@@ -9,7 +9,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import SERVED
 from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.specs.upstream import Behaviour, upstream
+from trainwright.rule_model.upstream import Behaviour, upstream
 
 _SCHEDULING = upstream("kubernetes/job-scheduling")
 _RULES = upstream("kubernetes/container-restart-rules")

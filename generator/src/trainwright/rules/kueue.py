@@ -29,7 +29,7 @@ from trainwright.objects.kueue import (
 from trainwright.objects.pods.template import PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.specs.upstream import Behaviour, numbers, table, upstream
+from trainwright.rule_model.upstream import Behaviour, numbers, table, upstream
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _OBJECTS = (

@@ -11,8 +11,8 @@ from trainwright.kinds import SERVED
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.rule_model.upstream import upstream
 from trainwright.rules.gitops import referred_objects
-from trainwright.specs.upstream import upstream
 
 _ELSEWHERE = upstream("kueue/managed-by-multikueue").value
 _KINDS = tuple(kind.group_kind for kind in SERVED.values() if kind.integration)

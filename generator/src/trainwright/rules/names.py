@@ -16,8 +16,8 @@ from trainwright.objects.forms import Form
 from trainwright.objects.pods.template import PodTemplate
 from trainwright.rule_model.rule import defined_in, error
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.rule_model.upstream import upstream
 from trainwright.rules.definitions import DEFINITION
-from trainwright.specs.upstream import upstream
 
 _NAMED: Mapping[GroupKind, Form] = {
     GroupKind("", "Namespace"): forms.LABEL,

@@ -13,9 +13,9 @@ from trainwright.objects.pods.probes import patience
 from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
+from trainwright.rule_model.upstream import numbers, upstream
 from trainwright.rules.field_checks import Problem, between
 from trainwright.rules.serving import serves_model
-from trainwright.specs.upstream import numbers, upstream
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HOOKS = ("postStart", "preStop")

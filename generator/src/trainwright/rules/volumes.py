@@ -11,7 +11,7 @@ from trainwright.objects.pods import code
 from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 _MOUNTING = ("volumeMounts", "volumeDevices")
 

@@ -18,7 +18,7 @@ from trainwright.objects.pods.launching import options
 from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 _BY_DEFAULT = upstream("kueue/waits-for-ready-pods")
 _OFF = upstream("kueue/waits-by-gate")

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.job import PATCH
+from trainwright.datatypes.job import DIRECTIVE, PATCH
 from trainwright.datatypes.pointer import Pointer, lookup
 
 if TYPE_CHECKING:
     from trainwright.documents.yamlio import Document
     from trainwright.findings.diagnostics import Diagnostic
 
-DIRECTIVE = "$patch"
 ROLES = "roles"
 # Labels of layers, lowest first: see `layers`. Labels of pools and fabrics have the pool's name.
 BUILT_IN = "built-in"  # not a file of the repository

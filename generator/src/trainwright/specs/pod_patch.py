@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.job import PATCH
+from trainwright.datatypes.job import DIRECTIVE, PATCH
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.documents.validation import kubernetes_schemas, schema
 from trainwright.findings import diagnostics as dx
-from trainwright.specs.merge import DIRECTIVE, Layered
+from trainwright.specs.merge import Layered
 
 AT = Pointer.of(PATCH)
 _SPEC = AT / "spec"

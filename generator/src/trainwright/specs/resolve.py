@@ -28,6 +28,7 @@ from trainwright.objects.pods import shm
 from trainwright.objects.pods.command import SCRIPT_PATH, starts_runtime
 from trainwright.objects.pods.flags import misplaced, unfit_style
 from trainwright.objects.pods.launchers import LAUNCHERS, plain
+from trainwright.rule_model.upstream import upstream
 from trainwright.specs import (
     allowed,
     capacity,
@@ -41,7 +42,6 @@ from trainwright.specs import (
 )
 from trainwright.specs.merge import BUILT_IN, DEFAULTS, Layered, merge
 from trainwright.specs.pod_parts import PodPart
-from trainwright.specs.upstream import upstream
 
 if TYPE_CHECKING:
     from trainwright.documents.yamlio import Document

@@ -16,7 +16,7 @@ from trainwright.rule_model.edit_row import (
     Difference,
     EditSource,
 )
-from trainwright.specs.upstream import numbers
+from trainwright.rule_model.upstream import numbers
 
 _KINDS = (KIND.group_kind,)
 

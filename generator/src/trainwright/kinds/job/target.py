@@ -14,7 +14,7 @@ from trainwright.kinds import facts, indexed, labels, queueing
 from trainwright.kinds.job import KIND
 from trainwright.kinds.target import Deviation, Target
 from trainwright.objects.pods import command
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 
 def _address(name: str) -> str:

@@ -13,7 +13,7 @@ from trainwright.rule_model.edit_row import (
     FIELD_IS_IMMUTABLE,
     EditSource,
 )
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 _KINDS = (KIND.group_kind,)
 _WEBHOOK = EditSource(_KINDS, upstream("jobset/webhook").source)

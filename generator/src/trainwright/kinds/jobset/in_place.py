@@ -22,7 +22,7 @@ from trainwright.kinds.jobset import KIND
 from trainwright.kinds.target import Fact, Unsupported
 from trainwright.objects.pods import command
 from trainwright.objects.pods.pod import PERMANENT
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 # Exit codes of the entrypoint that blame the node, so that a new pod may go to another one: a check
 # before training failed, or the GPU or the network did. See docs/runtime.md.

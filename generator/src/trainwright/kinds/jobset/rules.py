@@ -18,7 +18,7 @@ from trainwright.objects.pods.launching import options, trains_together
 from trainwright.objects.pods.template import PodTemplate
 from trainwright.rule_model.rule import Rule, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.specs.upstream import Behaviour, upstream
+from trainwright.rule_model.upstream import Behaviour, upstream
 
 
 def _jobs(subject: Subject) -> Iterator[ReplicatedJob]:

@@ -15,7 +15,7 @@ from trainwright.kinds import facts, indexed, labels, queueing
 from trainwright.kinds.jobset import KIND, in_place
 from trainwright.kinds.target import Deviation, Serving, Target, Unsupported
 from trainwright.objects.pods import command
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 
 def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:

@@ -14,7 +14,7 @@ from trainwright.rule_model.edit_row import (
     Difference,
     EditSource,
 )
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 _KINDS = (KIND.group_kind,)
 

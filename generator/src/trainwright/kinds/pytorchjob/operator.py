@@ -27,7 +27,7 @@ from trainwright.objects.pods.pod import (
     Workload,
 )
 from trainwright.objects.pods.template import Container, PodTemplate
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 PORT = Port("pytorchjob-port", upstream("training-operator/rendezvous-port").value, meets=True)
 _INIT_IMAGE: str = upstream("training-operator/init-image").value

@@ -24,7 +24,7 @@ from trainwright.kinds.target import (
 )
 from trainwright.objects.pods import command
 from trainwright.objects.pods.references import Variable
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 # The operator's default; named, or the Service it makes is invalid.
 PORT: int = upstream("training-operator/rendezvous-port").value

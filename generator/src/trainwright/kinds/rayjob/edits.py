@@ -8,7 +8,7 @@ from trainwright.kinds.rayjob import KIND
 from trainwright.rule_model.defaults import Default, defaults
 from trainwright.rule_model.edit import EditRule, Verdict
 from trainwright.rule_model.edit_row import CHANGED, Condition, Difference, EditSource
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 _KINDS = (KIND.group_kind,)
 

@@ -21,7 +21,7 @@ from trainwright.objects.pods import command
 from trainwright.objects.pods.flags import flag_arguments
 from trainwright.objects.pods.launchers import plain
 from trainwright.objects.pods.references import NotKnown
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 # Our entrypoint's own, which does not run here.
 _RUNTIME_OPTIONS = frozenset({"rendezvous-timeout", "log-format"})

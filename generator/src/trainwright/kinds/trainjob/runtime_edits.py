@@ -7,7 +7,7 @@ from trainwright.datatypes.groupkind import RUNTIMES
 from trainwright.kinds import indexed_edits
 from trainwright.rule_model.edit import EditRule, Verdict
 from trainwright.rule_model.edit_row import CHANGED, FIELD_IS_IMMUTABLE, EditSource
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 _ABOVE = "/spec/template/spec"
 IN_USE = EditRule("TW215", "runtime-edited-in-use", Severity.WARNING, __name__, Verdict.IGNORED)

@@ -15,7 +15,7 @@ from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.kinds.trainjob.spec_rules import installed_minor, runtime
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 _ABOVE = "/spec/template/spec"
 _JOBS = f"{_ABOVE}/replicatedJobs"

@@ -15,7 +15,7 @@ from trainwright.objects import forms
 from trainwright.objects.pods.launching import launches
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.specs.upstream import table
+from trainwright.rule_model.upstream import table
 
 _EVERY = frozenset(range(4))
 # The minor versions of Kubeflow Trainer 2 that know each field; all know the fields not listed.

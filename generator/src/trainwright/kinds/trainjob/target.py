@@ -13,14 +13,13 @@ from dataclasses import replace
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.groupkind import TRAININGRUNTIME, GroupKind
-from trainwright.datatypes.job import Job
+from trainwright.datatypes.job import DIRECTIVE, Job
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import facts, indexed, labels, queueing
 from trainwright.kinds.target import Deviation, Fact, Serving, Target, Unsupported, given
 from trainwright.kinds.trainjob import KIND
 from trainwright.objects.pods import command
-from trainwright.specs.merge import DIRECTIVE
-from trainwright.specs.upstream import upstream
+from trainwright.rule_model.upstream import upstream
 
 _DEFAULT_GRACE = 30  # seconds, where nothing sets terminationGracePeriodSeconds
 

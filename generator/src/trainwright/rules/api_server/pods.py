@@ -13,6 +13,7 @@ from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.objects import forms
 from trainwright.objects.forms import Form
 from trainwright.objects.pods.template import PodTemplate
+from trainwright.rule_model.upstream import numbers, upstream
 from trainwright.rules.api_server.references import AMOUNTS, IN_ENV, field_of, resource_field
 from trainwright.rules.field_checks import (
     Check,
@@ -22,7 +23,6 @@ from trainwright.rules.field_checks import (
     formed,
     one_word,
 )
-from trainwright.specs.upstream import numbers, upstream
 
 _PROFILE = Form(
     "a seccomp profile",

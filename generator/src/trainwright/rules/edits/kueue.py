@@ -17,8 +17,8 @@ from trainwright.rule_model.edit_row import (
     EditRow,
     EditSource,
 )
+from trainwright.rule_model.upstream import Behaviour, upstream
 from trainwright.rules.edits.rules import QUEUE
-from trainwright.specs.upstream import Behaviour, upstream
 
 # The kinds whose webhooks guard these labels, which have no meaning on any other object.
 # https://kueue.sigs.k8s.io/docs/tasks/run/ and pkg/controller/jobs/*/*_webhook.go

@@ -13,11 +13,11 @@ from trainwright.datatypes.environment import Environment, Kueue
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents.yamlio import inline
+from trainwright.rule_model.upstream import numbers, table
 from trainwright.rules.kueue import INTEGRATIONS, unmanaged
 from trainwright.rules.waiting import Patience, patience
 from trainwright.runs.workspace import Workspace
 from trainwright.setup.doctor.diagnosis import Diagnosis, Examined, ok, skipped, warning
-from trainwright.specs.upstream import numbers, table
 
 _NONE = ok("no environment has queues of Kueue")
 
