@@ -17,10 +17,10 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.documents import yamlio
 from trainwright.documents.yamlio import Document
+from trainwright.documents.yamltext import LINE_BREAK
 from trainwright.specs.load import read_spec
 
 _REPAIRS = 24  # lines that may be left out before the rest is given up
-LINE_BREAK = re.compile(r"\r\n|\r|\n")
 _TOKEN = re.compile(r"[^\s,\[\]{}:#]+:?[^\s,\[\]{}:#]*")
 
 

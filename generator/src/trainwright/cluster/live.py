@@ -12,7 +12,7 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.manifest import Manifest
+from trainwright.datatypes.manifest import LAST_APPLIED, Manifest
 from trainwright.datatypes.pointer import Pointer, typed
 from trainwright.documents import yamlio
 from trainwright.findings.credentials import HIDDEN
@@ -26,7 +26,6 @@ from trainwright.runs.record import VALUES_FILE
 # removal of fields that left git. https://kubernetes.io/docs/reference/using-api/server-side-apply/
 MANAGERS = {"argocd": "argocd-controller", "flux": "kustomize-controller", "none": "trainwright"}
 _BOOKKEEPING = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +112,7 @@ def compare(cluster: Cluster, namespace: str, manifest: Manifest, manager: str) 
 def _stripped(body: Mapping[str, Data]) -> dict[str, Data]:
     """Return an object without what the API server and controllers write: status, bookkeeping."""
     metadata = {k: v for k, v in body["metadata"].items() if k not in _BOOKKEEPING}
-    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != _LAST_APPLIED}
+    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != LAST_APPLIED}
     metadata = {k: v for k, v in metadata.items() if k != "annotations"}
     if notes:
         metadata["annotations"] = notes

@@ -18,6 +18,7 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.volumes import Mount, Volume
 
 PATCH = "podPatch"  # the field of a spec in which a pod is written as Kubernetes has it
+CONTAINERS = ("initContainers", "sidecars")  # fields of a spec, containers by their names
 DIRECTIVE = "$patch"  # the key of such a patch that replaces or deletes what is around it
 
 
@@ -101,6 +102,10 @@ class Elastic:
     max_nodes: int
     # Empty rather than "restart": an absent field does not change the names of runs.
     recovery: Literal["", "live"] = field(default="", metadata=written(read=_unless("restart")))
+
+
+# Amounts of a spec by their names in Kubernetes.
+AMOUNTS = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "ephemeralStorage"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

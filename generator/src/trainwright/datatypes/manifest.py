@@ -9,6 +9,10 @@ from trainwright.datatypes.data import Data, mapping, text
 from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.groupkind import GroupKind
 
+# An annotation of what `kubectl apply` has applied.
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+IDENTIFYING = ("apiVersion", "kind")  # what tells that a mapping is an object
+
 
 class ObjectBody:
     """Base of what has `spec` and `metadata`: objects and pod templates. Reading never raises."""

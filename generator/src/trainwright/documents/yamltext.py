@@ -17,6 +17,7 @@ from trainwright.datatypes.frozen import dataclass
 # Line ends in YAML 1.1 and libyaml, which folds them and drops the blanks around them; content in
 # YAML 1.2 and JSON. https://yaml.org/spec/1.2.2/#54-line-break-characters
 _BREAKS = ("\x85", "\u2028", "\u2029")
+LINE_BREAK = re.compile(r"\r\n|\r|\n")  # of YAML, which U+2028 is not
 _BYTE_ORDER_MARK = "\ufeff"
 _PRIVATE = range(0xE000, 0xF900)  # characters that texts hardly ever have, to stand in for others
 

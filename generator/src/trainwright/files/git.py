@@ -35,7 +35,7 @@ _FEW = 16  # folders whose files are read by themselves before all are read at o
 _KEPT = 256 * 2**20  # bytes of files that are kept for other commits
 
 _FETCHED = re.compile(r"[\w][\w./-]*")  # what `git fetch` takes, which is not HEAD~1
-_LITERAL = {"GIT_LITERAL_PATHSPECS": "1"}  # no patterns in the names of files
+LITERAL = {"GIT_LITERAL_PATHSPECS": "1"}  # no patterns in the names of files
 _USUAL = ("main", "master")  # names of the branch that others are merged into
 
 
@@ -167,12 +167,12 @@ class Repository:
         """Return the paths of `changed` without untracked files."""
         names = ("--name-only", "--no-renames", "-z", commit, *([head] if head else []))
         where = _where(folder, among)
-        return _below(_paths(self.git("diff", *names, *where, extra=_LITERAL)), folder)
+        return _below(_paths(self.git("diff", *names, *where, extra=LITERAL)), folder)
 
     def untracked(self, folder: str, *, among: Collection[str] = ()) -> frozenset[str]:
         """Return untracked files below a folder that are not ignored, at any commit."""
         listing = ("--others", "--exclude-standard", "-z", *_where(folder, among))
-        return _below(_paths(self.git("ls-files", *listing, extra=_LITERAL)), folder)
+        return _below(_paths(self.git("ls-files", *listing, extra=LITERAL)), folder)
 
     def tree(self, commit: str, folder: str = "", *, later: str = "") -> Commit:
         """Return the files of a commit below a folder of the repository.
@@ -205,15 +205,13 @@ class Repository:
         They are relative to the top of the repository.
         """
         every = ("--porcelain", "-z", "--no-renames", "--untracked-files=all")
-        listed = self.git("status", *every, "--", folder or ".", extra=_LITERAL)
+        listed = self.git("status", *every, "--", folder or ".", extra=LITERAL)
         return frozenset(path[3:] for path in _paths(listed))
 
     def ignored(self, folder: str) -> frozenset[str]:
         """Return files below a folder that git ignores, as paths from the top."""
         listing = ("--others", "--ignored", "--exclude-standard", "-z")
-        return frozenset(
-            _paths(self.git("ls-files", *listing, "--", folder or ".", extra=_LITERAL))
-        )
+        return frozenset(_paths(self.git("ls-files", *listing, "--", folder or ".", extra=LITERAL)))
 
     def record(self, paths: Iterable[str], message: str) -> str:
         """Commit these files as on disk, without others that are staged. Return the hash.
@@ -222,9 +220,9 @@ class Repository:
         """
         listed = b"\0".join(os.fsencode(path) for path in sorted(paths))
         among = ("--pathspec-from-file=-", "--pathspec-file-nul")
-        self.git("add", "--all", *among, given=listed, extra=_LITERAL)
+        self.git("add", "--all", *among, given=listed, extra=LITERAL)
         commit = ("commit", "--quiet", "--only", "--message", message)
-        self.git(*commit, *among, given=listed, extra=_LITERAL)
+        self.git(*commit, *among, given=listed, extra=LITERAL)
         return self.commit("HEAD")
 
     @contextmanager
@@ -245,7 +243,7 @@ class Repository:
             if affected:
                 given = b"\0".join(os.fsencode(path) for path in sorted(affected))
                 among = ("--pathspec-from-file=-", "--pathspec-file-nul")
-                self.git(*command, *among, given=given, extra=_LITERAL)
+                self.git(*command, *among, given=given, extra=LITERAL)
         for path in paths - in_head:
             (self.folder / path).unlink(missing_ok=True)
             self._remove_empty((self.folder / path).parent)

@@ -10,7 +10,7 @@ from posixpath import join
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.files import git, git_command
-from trainwright.files.git import GitError, Repository
+from trainwright.files.git import LITERAL, GitError, Repository
 
 # The branch that others are merged into, where nothing names it: the first of these that exists.
 _REMOTE = tuple(f"refs/remotes/origin/{name}" for name in ("HEAD", "main", "master"))
@@ -18,7 +18,6 @@ _MAIN = (*_REMOTE, "refs/heads/main", "refs/heads/master")
 # What is being merged into HEAD right now. A commit being cherry-picked, reverted or rebased is of
 # no use: the resulting commit does not have it in its history.
 _MERGED = "MERGE_HEAD"
-_LITERAL = {"GIT_LITERAL_PATHSPECS": "1"}
 
 
 class NoBase(GitError):
@@ -56,7 +55,7 @@ class Lineage:
 
     def _commits(self, *options: str, path: str) -> tuple[str, ...]:
         command = ("rev-list", *options, "--", self.path(path))
-        return tuple(self.repository.line(*command, extra=_LITERAL).split())
+        return tuple(self.repository.line(*command, extra=LITERAL).split())
 
 
 def find(root: Path, against: str = "", head: str = "HEAD") -> Lineage | None:

@@ -12,7 +12,7 @@ from trainwright.datatypes.durations import clock
 from trainwright.datatypes.environment import Environment, Pool
 from trainwright.datatypes.fields import spelled
 from trainwright.datatypes.frozen import cached_property, dataclass
-from trainwright.datatypes.job import CONTAINER_FIELDS, JOB_FIELDS, POD_FIELDS, Ready
+from trainwright.datatypes.job import AMOUNTS, CONTAINER_FIELDS, JOB_FIELDS, POD_FIELDS, Ready
 from trainwright.datatypes.pointer import Pointer, scalars
 from trainwright.documents.yamlio import Block
 from trainwright.findings.credentials import HIDDEN, named, redact
@@ -325,11 +325,11 @@ def _resources(pod: Pod, pool: Pool | None) -> dict[str, Data]:
     requested = {**limits, **pod.resources.get("requests", {})}
     resources: dict[str, Data] = {
         "cpu": requested.get("cpu"),
-        **{_SPELLED[name]: requested.get(name) for name in _LIMITED if name in limits},
+        **{AMOUNTS[name]: requested.get(name) for name in _LIMITED if name in limits},
         "requests": {
-            _SPELLED[n]: requested[n] for n in _LIMITED if n in requested and n not in limits
+            AMOUNTS[n]: requested[n] for n in _LIMITED if n in requested and n not in limits
         },
-        "limits": {field: limits[name] for name, field in _SPELLED.items() if name in limits},
+        "limits": {field: limits[name] for name, field in AMOUNTS.items() if name in limits},
     }
     extended = {name: count for name, count in requested.items() if "/" in name}
     if pool and pool.resource in extended:
@@ -346,7 +346,6 @@ def _resources(pod: Pod, pool: Pool | None) -> dict[str, Data]:
 
 
 _HUGEPAGES = "hugepages-"
-_SPELLED = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "ephemeralStorage"}
 _LIMITED = ("memory", "ephemeral-storage")  # a spec's own field for it also sets the limit
 
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from trainwright.datatypes.data import Data, text
 from trainwright.datatypes.listing import plural
 from trainwright.datatypes.manifest import Manifest
+from trainwright.objects.departure import PRUNE
 from trainwright.objects.sync_options import OPTIONS, sync_options
 
 _KEPT = ("Prune=false", "Delete=false")
-_PRUNE = "kustomize.toolkit.fluxcd.io/prune"
 _FLUX = "kustomize.toolkit.fluxcd.io/"
 _HELM = "meta.helm.sh/release-"
 _MERGE = "Merge what was written here"
@@ -113,8 +113,8 @@ def _argocd_mark(manifest: Manifest) -> str:
 
 
 def _flux_mark(manifest: Manifest) -> str:
-    marked = "disabled" in (manifest.annotations.get(_PRUNE), manifest.labels.get(_PRUNE))
-    return "" if marked else f"{_PRUNE}=disabled"
+    marked = "disabled" in (manifest.annotations.get(PRUNE), manifest.labels.get(PRUNE))
+    return "" if marked else f"{PRUNE}=disabled"
 
 
 def _annotated(manifests: Sequence[Manifest], mark: Callable[[Manifest], str]) -> Iterator[str]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainwright.datatypes.data import Data, mapping
+from trainwright.datatypes.manifest import LAST_APPLIED
 from trainwright.datatypes.pointer import Pointer, lookup, with_value, without, without_value
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.labels import DOMAIN, OF_JOBS
 from trainwright.objects.kueue import QUEUE_LABEL
 
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/
 _BOOKKEEPING = frozenset(
     {
@@ -32,7 +32,7 @@ TRACKING = frozenset(
         "argocd.argoproj.io/instance",
     }
 )
-_ANNOTATIONS = TRACKING | {_LAST_APPLIED, f"{DOMAIN}job-tracking"}
+_ANNOTATIONS = TRACKING | {LAST_APPLIED, f"{DOMAIN}job-tracking"}
 _KUEUE = "kueue.x-k8s.io/manager"  # of an entry in the runtimePatches of a TrainJob
 
 

@@ -24,7 +24,7 @@ PORT = 29500  # torchrun's default, and Kubeflow Trainer's
 NUMBERED = ("accelerate", "deepspeed")
 ROLE = "node"  # in the names of pods, if they are one group
 INDEX = "JOB_COMPLETION_INDEX"  # set by Kubernetes, where the container has none of that name
-_INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
 # Between the name of a JobSet and the number of a pod: its Job, and which of these.
@@ -93,7 +93,7 @@ def meeting(job: Job, address: str) -> Meeting:
     """Return how the pods meet if the first one has this address."""
     alone = job.role is not None and launch.starts_runtime(job)  # see _ALONE
     own = "ROLE_INDEX" if alone else INDEX
-    return Meeting(address, str(PORT), Variable(own, _INDEX))
+    return Meeting(address, str(PORT), Variable(own, INDEX_FIELD))
 
 
 def variables(job: Job, address: str) -> dict[str, Data]:
@@ -112,7 +112,7 @@ def variables(job: Job, address: str) -> dict[str, Data]:
         }
     if job.launcher in ("torchrun", *NUMBERED) and job.entrypoint.launched:
         # In the command $(NAME) stands for variables that the manifest declares, and no others.
-        return {"fieldEnv": {INDEX: _INDEX}}
+        return {"fieldEnv": {INDEX: INDEX_FIELD}}
     return {
         "env": {
             "MASTER_ADDR": address,
@@ -121,8 +121,8 @@ def variables(job: Job, address: str) -> dict[str, Data]:
             **({} if job.entrypoint.launched else _for_any_command(job, address)),
         },
         "fieldEnv": {
-            "RANK": _INDEX,
-            **({} if job.entrypoint.launched else {"PET_NODE_RANK": _INDEX}),
+            "RANK": INDEX_FIELD,
+            **({} if job.entrypoint.launched else {"PET_NODE_RANK": INDEX_FIELD}),
         },
     }
 

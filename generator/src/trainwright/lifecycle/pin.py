@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import CONTAINERS
 from trainwright.datatypes.pointer import Pointer
 from trainwright.documents import editing, yamlio
 from trainwright.lifecycle.subject import Step, Subject
@@ -71,13 +72,12 @@ class _Image:
 
 
 _KEYS = ("repository", "tag", "digest")
-_CONTAINERS = ("initContainers", "sidecars")
 
 
 def _images(subject: Subject) -> Iterator[_Image]:
     """Yield all images of the job, the training container's first."""
     yield _Image(Pointer(), *(subject.value(f"/image/{key}") for key in _KEYS))
-    for field in _CONTAINERS:
+    for field in CONTAINERS:
         for name in subject.value(Pointer.of(field)) or {}:
             at = Pointer.of(field, name)
             yield _Image(at, *split(str(subject.value(at / "image"))))

@@ -26,7 +26,6 @@ from trainwright.render import build as plan
 from trainwright.render import written
 from trainwright.render.build import Build, EnvironmentBuild
 from trainwright.render.history import History
-from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import VALUES_FILE
@@ -89,8 +88,6 @@ def is_rendered(root: Path, environment: str) -> bool:
 
 # --- what would not reach what runs --------------------------------------------------------------
 
-_REFUSED = frozenset({Verdict.REJECTED, Verdict.REFUSED_BELOW})
-
 
 def refuse_what_live_objects_refuse(root: Path, outcome: Outcome, done: EnvironmentBuild) -> None:
     """Raise an error when a live object would have to change where it cannot.
@@ -130,7 +127,7 @@ def _wrong(before: str, after: str, environment: Environment | None) -> Iterator
     for old in map(_manifest, yamlio.load_rendered(before)):
         if old.identity in now:
             for checked in outcomes.evaluate(old, now[old.identity], environment):
-                if checked.verdict in _REFUSED:
+                if checked.verdict in outcomes.REFUSED:
                     yield f"{checked.pointer}, {checked.why}"
 
 

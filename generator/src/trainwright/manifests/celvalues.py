@@ -10,6 +10,7 @@ import binascii
 from collections.abc import Mapping
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.manifest import IDENTIFYING
 from trainwright.manifests.structural import Structural
 
 _RESERVED = frozenset(
@@ -17,7 +18,6 @@ _RESERVED = frozenset(
     "namespace return var void while".split()
 )
 _ESCAPES = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
-_ENVELOPE = ("apiVersion", "kind")
 _NAMES = ("name", "generateName")  # all that rules may read of an object's own metadata
 
 
@@ -60,7 +60,7 @@ def _object(value: Mapping[str, Data], schema: Structural, *, root: bool, sort: 
     if root or schema.get("x-kubernetes-embedded-resource"):
         metadata = value.get("metadata")
         own_metadata = metadata if isinstance(metadata, Mapping) else {}
-        done |= {k: value[k] for k in _ENVELOPE if k in value}
+        done |= {k: value[k] for k in IDENTIFYING if k in value}
         done["metadata"] = {
             **done.get("metadata", {}),
             **{k: own_metadata[k] for k in _NAMES if k in own_metadata},

@@ -12,7 +12,7 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.manifest import Manifest
+from trainwright.datatypes.manifest import IDENTIFYING, Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.documents.validation import kubernetes_schemas
 from trainwright.documents.validation.violation import Violation
@@ -125,7 +125,7 @@ def _placed(remark: _Remark, document: Document) -> Finding:
 def _remarks(
     data: Data, index: int, chunk: Chunk, setting: CheckContext, result: CheckedText
 ) -> Iterator[_Remark]:
-    if chunk.found and isinstance(data, Mapping) and data.keys().isdisjoint(_ENVELOPE):
+    if chunk.found and isinstance(data, Mapping) and data.keys().isdisjoint(IDENTIFYING):
         message = "not a manifest: it has neither apiVersion nor kind"
         yield _Remark(dx.SHAPE.at(_NOWHERE, message, severity=Severity.NOTE), "")
         return
@@ -165,7 +165,6 @@ def _about(
         yield replace(remark, finding=finding, pointer=item.prefix + remark.pointer)
 
 
-_ENVELOPE = ("apiVersion", "kind")
 # Files that no cluster ever sees; `builtin` are the transformers of kustomize itself.
 FOR_TOOLS = ("kustomize.config.k8s.io", "builtin", "trainwright.io")
 _SHAPE_REMEDY = "Name Kubernetes manifests only, and start each with both."
@@ -176,7 +175,7 @@ def _shapeless(body: Data) -> str:
         return f"expected an object, found {'a list' if isinstance(body, list) else 'one value'}"
     if isinstance(body.get("apiVersion"), str) and isinstance(body.get("kind"), str):
         return ""
-    absent = [key for key in _ENVELOPE if not isinstance(body.get(key), str)]
+    absent = [key for key in IDENTIFYING if not isinstance(body.get(key), str)]
     return f"{' and '.join(absent)} must say what this is"
 
 

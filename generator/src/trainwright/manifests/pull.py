@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import SourceError
+from trainwright.datatypes.manifest import LAST_APPLIED
 from trainwright.documents import yamlio
 from trainwright.files import filetree
 from trainwright.files.filetree import Changes
@@ -18,7 +19,6 @@ PLURAL = "customresourcedefinitions"
 
 # A name that the API server accepts, and that stays inside of its folder.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def changes(folder: Path, definitions: Iterable[Mapping[str, Data]]) -> Changes:
@@ -44,7 +44,7 @@ def _kept(body: Mapping[str, Data]) -> dict[str, Data]:
     A conversion webhook's certificate is left out too: it is renewed, and not part of the schema.
     """
     metadata = body.get("metadata") or {}
-    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != _LAST_APPLIED}
+    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != LAST_APPLIED}
     kept = {"name": metadata.get("name"), "labels": metadata.get("labels"), "annotations": notes}
     spec = _sorted(body.get("spec") or {})
     client = ((spec.get("conversion") or {}).get("webhook") or {}).get("clientConfig") or {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Iterable, Mapping
 
 from trainwright.datatypes.data import Data, mapping, text
@@ -11,14 +10,13 @@ from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
 from trainwright.datatypes.manifest import Manifest
-from trainwright.objects.naming import application_name, kustomization, release
+from trainwright.objects.naming import application_name, job_of_run, kustomization, release
 from trainwright.objects.sync_options import sync_options
 
 FLUX_NAMESPACE = "flux-system"
 _COMPOSE = "Compose"  # no kind of a cluster
-_MARK = re.compile(r"-[0-9a-f]{8}\Z")  # behind the name of the job, in that of its run
 
-_PRUNE = "kustomize.toolkit.fluxcd.io/prune"
+PRUNE = "kustomize.toolkit.fluxcd.io/prune"
 
 
 class Departure(enum.StrEnum):
@@ -65,7 +63,7 @@ def leaving(metadata: Mapping[str, Data], environment: Environment | None) -> De
         return Departure.KEPT  # no wiring of ours prunes then
     annotations, labels = mapping(metadata.get("annotations")), mapping(metadata.get("labels"))
     options = sync_options(annotations) if engine != "flux" else frozenset[str]()
-    kept = "disabled" in (annotations.get(_PRUNE), labels.get(_PRUNE)) and engine != "argocd"
+    kept = "disabled" in (annotations.get(PRUNE), labels.get(PRUNE)) and engine != "argocd"
     if kept or "Prune=false" in options:
         return Departure.KEPT
     if "Prune=confirm" in options:
@@ -136,7 +134,7 @@ def kustomization_deletion(run: str, environment: Environment | None) -> str:
     if environment is None or not applied_by_job(environment):
         return ""
     gitops = environment.gitops
-    name = kustomization(environment, _MARK.sub("", run))
+    name = kustomization(environment, job_of_run(run))
     return f"kubectl --namespace {gitops.namespace or FLUX_NAMESPACE} delete kustomization/{name}"
 
 
@@ -150,4 +148,4 @@ def confirmation(run: str, environment: Environment | None) -> str:
     """Return the command that confirms the deletion of a run, or "" if no engine waits for that."""
     if environment is None or environment.gitops.engine != "argocd":
         return ""
-    return f"argocd app confirm-deletion {application_name(environment, _MARK.sub('', run))}"
+    return f"argocd app confirm-deletion {application_name(environment, job_of_run(run))}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.same import digest
 
 LABEL = 63  # an ApplicationSet's name becomes a label of its Applications
+_HASH = re.compile(r"-[0-9a-f]{8}\Z")  # ends the name of a run
 
 
 def bounded(name: str, limit: int = LABEL) -> str:
@@ -29,6 +32,11 @@ def application_name(environment: Environment, job: str) -> str:
 def kustomization(environment: Environment, job: str) -> str:
     """Return the name of the Kustomization of Flux that applies a job."""
     return bounded(f"{wiring(environment)}-{job}")
+
+
+def job_of_run(run: str) -> str:
+    """Return the name of the job of which a run has its name: `llm` for `llm-0a1b2c3d`."""
+    return _HASH.sub("", run)
 
 
 def release(environment: Environment, run: str) -> str:

@@ -16,6 +16,7 @@ from trainwright.objects.pods import rank_prediction
 from trainwright.objects.pods.code import NAME as CODE
 from trainwright.objects.pods.command import RUNTIME
 from trainwright.objects.pods.pod import Configs, EnvVar, Pod, Workload, expand
+from trainwright.objects.pods.template import RUN_KEY
 from trainwright.rehearsal import RehearsalError, packages, probes
 from trainwright.rehearsal.names import LOOPBACK, Names
 from trainwright.rehearsal.probes import Probe
@@ -24,7 +25,6 @@ from trainwright.rehearsal.volumes import StagedFile, Volumes
 MARK = "TRAINWRIGHT_REHEARSAL"  # in the env of every process, however far it strays
 REPORTS = "TRAINWRIGHT_REPORT_DIR"
 COORDINATOR = "TRAINWRIGHT_COORDINATOR_PORT"  # another one in every rehearsal on this machine
-RUN_KEY = "TRAINWRIGHT_RUN_KEY"  # in the cluster, of a Secret
 # What launchers are modules of.
 _MODULES: Mapping[str, str] = {
     "torchrun": "torch",

@@ -10,7 +10,7 @@ from trainwright.datatypes.data import mapping
 from trainwright.datatypes.environment import Environment, Waiver
 from trainwright.datatypes.finding import Finding, Location, Related
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.job import Job, Role
+from trainwright.datatypes.job import CONTAINERS, Job, Role
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
@@ -635,7 +635,7 @@ def _group_of(pointer: str, job: Job) -> Role | None:
 
 def _in_container(hit: Hit, manifests: Sequence[Manifest], spec: Layered) -> Pointer | None:
     """Return where the spec of an init container or sidecar sets what a hit is about, or None."""
-    if hit.spec.parts[:1] and hit.spec.parts[0] in authored.FIELDS:
+    if hit.spec.parts[:1] and hit.spec.parts[0] in CONTAINERS:
         return None
     return authored.of_container(hit.pointer, manifests, spec.data)
 

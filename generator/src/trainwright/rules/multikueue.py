@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from trainwright.datatypes.data import text
 from trainwright.datatypes.groupkind import LOCALQUEUE, SERVICE, GroupKind
 from trainwright.datatypes.pointer import Pointer
-from trainwright.kinds import SERVED
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rule_model.upstream import upstream
 from trainwright.rules.gitops import referred_objects
+from trainwright.rules.kueue import INTEGRATIONS
 
+_KINDS = tuple(INTEGRATIONS)
 _ELSEWHERE = upstream("kueue/managed-by-multikueue").value
-_KINDS = tuple(kind.group_kind for kind in SERVED.values() if kind.integration)
 
 
 def _mirrored(subject: Subject) -> bool:

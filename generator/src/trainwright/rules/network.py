@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trainwright.datatypes.data import dig, mappings, sequence, text
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
-from trainwright.objects.pods.template import PodTemplate
+from trainwright.objects.pods.template import RUN_KEY, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
@@ -81,9 +81,6 @@ def no_name_servers(subject: Subject) -> Iterator[Hit]:
         if template.spec.get("dnsPolicy") == "None" and not servers and not template.partial:
             message = "dnsPolicy is None, and dnsConfig has no nameservers"
             yield Hit(f"{template.pointer}/spec/dnsPolicy", message)
-
-
-RUN_KEY = "TRAINWRIGHT_RUN_KEY"
 
 
 @warning("TW744", about=(RUN_KEY,), spec=Pointer("/secrets"))

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.environment import Node, Pool
+from trainwright.datatypes.job import AMOUNTS
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import TRAINING
 from trainwright.objects.pods.requests import Amounts, pod_requests, requests
@@ -16,8 +17,6 @@ from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
 from trainwright.specs.capacity import nodes
 from trainwright.specs.fabrics import nics
-
-_FIELDS = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "ephemeralStorage"}
 
 
 def _known(subject: Subject) -> bool:
@@ -37,7 +36,7 @@ def _amount(resource: str, amount: Decimal) -> str:
     """An amount as people write it: 9999 CPUs, 64Gi of memory."""
     if resource == "cpu":
         return f"{amount.normalize():f} CPUs"
-    if resource not in _FIELDS:
+    if resource not in AMOUNTS:
         return f"{amount.normalize():f} {resource}"
     what = "memory" if resource == "memory" else "local disk"
     return f"{quantity.format_binary(int(amount))} of {what}"
@@ -63,7 +62,7 @@ def node_exceeded(subject: Subject) -> Iterator[Hit]:
         amounts = pod_requests(template)
         short = [_short(amounts, pool) for pool in candidates(subject, template)]
         for name in sorted(set.intersection(*map(set, short))) if short else ():
-            field = (_FIELDS[name],) if name in _FIELDS else ("extended", name)
+            field = (AMOUNTS[name],) if name in AMOUNTS else ("extended", name)
             spec, note = Pointer.of("resources", *field), _parts(template, name)
             also = (Pointer.of("resources", "requests", *field),)
             yield Hit(f"{template.pointer}/spec", short[0][name], spec, note, also=also)

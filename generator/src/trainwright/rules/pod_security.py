@@ -15,6 +15,7 @@ from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.pointer import Pointer
 from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.subject import Hit
+from trainwright.rules.api_server.pods import SECCOMP_OF_CONTAINER, SECCOMP_OF_POD
 from trainwright.specs import authored
 
 BASELINE, RESTRICTED = "baseline", "restricted"
@@ -257,8 +258,6 @@ def _annotation(pod: _Pod, key: str, what: str) -> Hit:
     return Hit(at, pod.refused(what))
 
 
-_SECCOMP = "seccomp.security.alpha.kubernetes.io/pod"
-_CONTAINER_SECCOMP = "container.seccomp.security.alpha.kubernetes.io/"
 _SECCOMP_FIELD = 19  # annotations said it before this minor
 
 
@@ -267,7 +266,7 @@ def _seccomp(pod: _Pod) -> Iterator[Hit]:
     if pod.minor >= _SECCOMP_FIELD:
         yield from _profiles(pod, "seccompProfile", "the seccomp profile")
         return
-    keys = [_SECCOMP, *(f"{_CONTAINER_SECCOMP}{c.name}" for c in pod.containers)]
+    keys = [SECCOMP_OF_POD, *(f"{SECCOMP_OF_CONTAINER}{c.name}" for c in pod.containers)]
     for key in keys:
         value = pod.template.annotations.get(key)
         allowed = value in (None, "runtime/default", "docker/default")

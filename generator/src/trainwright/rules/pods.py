@@ -10,10 +10,10 @@ from trainwright.datatypes.data import dig, mapping, mappings, sequence, text
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.objects.pods.launching import (
-    LOOPBACK,
     SHELLS,
     addresses,
     failure_is_lost,
+    is_loopback,
     launches,
     options,
     script_trains,
@@ -230,7 +230,7 @@ def _alone(subject: Subject) -> Iterator[Hit]:
             message = f"--standalone, and there are {pods} pods"
             yield Hit(container.pointer, message, _STARTED, form="alone")
         for address in _meeting(container):
-            if LOOPBACK.fullmatch(_expanded(container, address)):
+            if is_loopback(_expanded(container, address)):
                 named = (name for name, value in container.variables.items() if value == address)
                 spec = Pointer.of("env", name) if (name := next(named, "")) else _STARTED
                 message = f"{pods} pods are to meet at {address}"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes.data import Data, dig, mapping, mappings, text, words
 from trainwright.datatypes.groupkind import CONFIGMAP, EXTERNALSECRET, SEALEDSECRET, SECRET
+from trainwright.datatypes.job import CONTAINERS
 from trainwright.datatypes.listing import article
 from trainwright.datatypes.pointer import Pointer, leaves
 from trainwright.findings.credentials import RANDOM, given, kind, named, shows, suspicious
@@ -75,12 +76,11 @@ def in_spec(data: Mapping[str, Data]) -> Iterator[Hit]:
 
 def _is_rendered(at: tuple[str, ...]) -> bool:
     """Whether a value is one of an init container or sidecar that the rendered objects have."""
-    return at[0] in _CONTAINERS and bool(_RENDERED & {*at[2:3]})
+    return at[0] in CONTAINERS and bool(_RENDERED & {*at[2:3]})
 
 
 # Fields of a job, or of a container beside it, whose values are checked in the rendered objects.
 _RENDERED = frozenset({"annotations", "args", "command", "entrypoint", "env", "flags", "labels"})
-_CONTAINERS = ("initContainers", "sidecars")
 
 
 _FIELDS = {"annotations": "annotation", "labels": "label"}

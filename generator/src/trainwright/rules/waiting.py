@@ -19,6 +19,7 @@ from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rule_model.upstream import upstream
+from trainwright.rules.kueue import INTEGRATIONS
 
 _BY_DEFAULT = upstream("kueue/waits-for-ready-pods")
 _OFF = upstream("kueue/waits-by-gate")
@@ -48,11 +49,10 @@ def _queued(subject: Subject) -> Patience | None:
     return patience(subject.environment.kueue) if QUEUE_LABEL in subject.labels else None
 
 
-_QUEUED = tuple(kind.group_kind for kind in SERVED.values() if kind.integration)
-_COUNTED = tuple(kind for kind in _QUEUED if not SERVED[kind].ready_when_running)
+_COUNTED = tuple(kind for kind in INTEGRATIONS if not SERVED[kind].ready_when_running)
 
 
-@warning("TW620", kinds=_QUEUED, about=(QUEUE_LABEL,), spec=Pointer("/initContainers"))
+@warning("TW620", kinds=tuple(INTEGRATIONS), about=(QUEUE_LABEL,), spec=Pointer("/initContainers"))
 def startup_longer_than_kueue_waits(subject: Subject) -> Iterator[Hit]:
     limit = _queued(subject)
     if limit is None:

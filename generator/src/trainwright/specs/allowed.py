@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.finding import Finding
+from trainwright.datatypes.job import CONTAINERS
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.findings import diagnostics as dx
 from trainwright.specs.merge import Layered
@@ -14,7 +15,6 @@ from trainwright.specs.merge import Layered
 # Layers that may be written by people other than those who write environment.yaml.
 _OF_JOBS = frozenset({"defaults", "base", "job"})
 _HOST = ("hostNetwork", "hostIPC", "hostPID")
-_CONTAINERS = ("initContainers", "sidecars")  # of a spec, by name
 _PATCH = Pointer("/podPatch")
 _TOKEN = "serviceAccountToken"  # noqa: S105 - the name of a field
 
@@ -43,7 +43,7 @@ def uses(data: Mapping[str, Data]) -> Iterator[tuple[str, Pointer]]:
         if data.get(name) is True:
             yield name, Pointer.of(name)
     holders = [Pointer()]
-    for kind in _CONTAINERS:
+    for kind in CONTAINERS:
         holders += [Pointer.of(kind, name) for name in data.get(kind) or {}]
     for holder in holders:
         at = holder / "security" / "privileged"

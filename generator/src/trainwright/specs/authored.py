@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.datatypes.data import Data, mapping, mappings, text
+from trainwright.datatypes.job import CONTAINERS
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.documents.validation.kubernetes_fields import CONTAINER, POD, Place
@@ -40,7 +41,6 @@ def _field(at: Pointer, body: Mapping[str, Data], table: Mapping[str, Place]) ->
     return Pointer(place + Pointer.of(*rest))
 
 
-FIELDS = ("initContainers", "sidecars")  # of a spec
 _RENDERED = "initContainers"  # of a pod
 
 
@@ -83,7 +83,7 @@ def of_init_container(
     has no such container.
     """
     name = text(container.get("name"))
-    at = next((Pointer.of(f, name) for f in FIELDS if name in mapping(spec.get(f))), None)
+    at = next((Pointer.of(f, name) for f in CONTAINERS if name in mapping(spec.get(f))), None)
     if at is None or not inside:
         return at
     field, *rest = inside.parts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 from typing import Literal
@@ -16,11 +15,11 @@ from trainwright.documents.validation import schema
 from trainwright.documents.yamlio import Document, Unseen
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.visibility import hidden
+from trainwright.objects.naming import job_of_run
 from trainwright.specs.load import Reader, violations
 from trainwright.specs.merge import Layer, stack
 
 LEDGER_FILE = "ledger.yaml"
-_MARK = re.compile(r"-[0-9a-f]{8}\Z")  # behind the name of the job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +119,7 @@ def _escaped(runs: Collection[LedgerEntry], document: Document) -> Iterator[tupl
 def _contradictions(runs: Collection[LedgerEntry], environment: str) -> Iterator[Finding]:
     for run in runs:
         named = f"{run.job}-{run.object[-8:]}"
-        if not run.adopted and not (run.object == named and _MARK.search(named)):
+        if not run.adopted and (run.object != named or job_of_run(named) != run.job):
             message = f"{run.object} is not a run of this job, which would be {named}"
             yield dx.LEDGER.at(run.place, message, subject=environment)
 

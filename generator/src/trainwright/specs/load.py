@@ -34,6 +34,7 @@ from trainwright.datatypes.suggestion import suggestion
 from trainwright.documents.validation import schema
 from trainwright.documents.validation.violation import Violation, show
 from trainwright.documents.yamlio import Document, parse
+from trainwright.documents.yamltext import LINE_BREAK
 from trainwright.files.memo import Owner, cell_of, tracked
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Tree
@@ -52,7 +53,6 @@ _BASE = "base"  # by convention the folder of specs that are only extended
 _ENVIRONMENT_FILES = ("ledger.yaml", "jobs", OBJECTS, ADOPTED)
 _SHARED_FILES = ("defaults.yaml", "images.lock.yaml")
 _READ = frozenset({ENVIRONMENT_FILE, *_ENVIRONMENT_FILES, *_SHARED_FILES})
-_LINE = re.compile(r"\r\n|\r|\n")  # line breaks of YAML, which U+2028 is not
 _RESERVED = frozenset({"jobs", RENDERED})
 _TRACES = frozenset({RENDERED, "ledger.yaml"})  # of a folder that was once rendered
 _NEAR = 0.82  # names at least this similar count as misspelt, but not projects for objects
@@ -428,7 +428,7 @@ class Reader(Owner):
         raw = self.raw(path)
         if isinstance(raw, Finding):
             return ()
-        lines = _LINE.split(raw.decode(errors="replace"))
+        lines = LINE_BREAK.split(raw.decode(errors="replace"))
         return tuple(lines if lines[-1] else lines[:-1])
 
     @cached_property

@@ -13,7 +13,7 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import ENVIRONMENTS, OBJECTS
-from trainwright.datatypes.manifest import Manifest
+from trainwright.datatypes.manifest import IDENTIFYING, Manifest
 from trainwright.documents import yamlio
 from trainwright.documents.dialect import GO
 from trainwright.documents.yamlio import Document
@@ -25,7 +25,6 @@ from trainwright.specs.misplaced import printable
 COPIES = "_objects"  # no job can have this name
 _FILE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?\.yaml")
 _TAKEN = "values.yaml"  # by which Argo CD finds the folders of runs
-_ENVELOPE = ("apiVersion", "kind")
 
 
 def folder(environment: str) -> str:
@@ -123,7 +122,7 @@ def _names(tree: Tree, inside: str) -> tuple[list[str], list[Finding]]:
 
 def _absent(document: Document) -> Finding | None:
     data: Data = document.data
-    absent = [k for k in _ENVELOPE if not isinstance(data, dict) or not _is_text(data.get(k))]
+    absent = [k for k in IDENTIFYING if not isinstance(data, dict) or not _is_text(data.get(k))]
     if not absent:
         return None
     message = f"{' and '.join(absent)} must say what this is"

@@ -21,7 +21,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 URI = "https://trainwright.io/kubernetes/_definitions.json"
 POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-_CORE = "io.k8s.api.core.v1."
+CORE = "io.k8s.api.core.v1."
 _HERE = "#/$defs/"
 
 
@@ -66,7 +66,7 @@ def field(version: str, type_: str, name: str) -> Mapping[str, Data] | None:
     """Return the schema of one field of a pod's type ("PodSpec", "Container"), or None if the
     Kubernetes version has no such field.
     """
-    schema = _fields(version, f"{_CORE}{type_}").get(name)
+    schema = _fields(version, f"{CORE}{type_}").get(name)
     return None if schema is None else _absolute(schema)
 
 
@@ -140,7 +140,7 @@ def when_kind(api_version: str, kind: str, version: str) -> str:
 
 def when_core(type_: str, name: str, version: str) -> str:
     """Return when a field of a type of pods came or went, or "" if no version has it."""
-    return when_field(f"{_CORE}{type_}", name, version)
+    return when_field(f"{CORE}{type_}", name, version)
 
 
 def when_field(definition: str, field: str, version: str) -> str:

@@ -26,8 +26,9 @@ from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.objects.kustomize import LOCAL_CONFIG, leaves_out
 from trainwright.objects.pods import code, command, launchers, shm
 from trainwright.objects.pods.flags import flag_arguments
-from trainwright.objects.pods.launching import LOOPBACK
+from trainwright.objects.pods.launching import is_loopback
 from trainwright.objects.pods.template import CHECKPOINT_DIR, ROLE_LABEL
+from trainwright.objects.sync_options import OPTIONS
 from trainwright.specs.merge import merge
 
 _DNS_OF_HOST = "ClusterFirstWithHostNet"
@@ -194,16 +195,17 @@ def _reserved_variables(job: Job, rendered: Mapping[str, Data]) -> Iterator[Unsu
                 yield Unsupported(
                     at, f"{message}, and with this one all would have the same", _remove(at)
                 )
-            elif variable == "MASTER_ADDR" and job.nodes > 1 and _is_loopback(value):
+            elif (
+                variable == "MASTER_ADDR"
+                and job.nodes > 1
+                and isinstance(value, str)
+                and is_loopback(value)
+            ):
                 message = (
                     f"MASTER_ADDR is {value}, where each of the {job.nodes} nodes finds itself"
                 )
                 remedy = f"Remove it ({at.dotted}: null), or write an address that all nodes reach."
                 yield Unsupported(at, message, remedy)
-
-
-def _is_loopback(value: object) -> bool:
-    return isinstance(value, str) and LOOPBACK.fullmatch(value) is not None
 
 
 def _reserved_labels(
@@ -262,9 +264,6 @@ def _object_labels(job: Job, environment: Environment) -> dict[str, str]:
     return labels
 
 
-_SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
-
-
 def _annotations(job: Job, environment: Environment) -> dict[str, str]:
     """Return the job's own annotations, and those that keep its GitOps engine from harming the run.
 
@@ -283,10 +282,10 @@ def _annotations(job: Job, environment: Environment) -> dict[str, str]:
         options["ServerSideApply"] = "true"  # Kueue adds items to lists, which any other drops
     if gitops.engine != "argocd" or not options:
         return own
-    written = (option.strip().partition("=") for option in own.get(_SYNC_OPTIONS, "").split(","))
+    written = (option.strip().partition("=") for option in own.get(OPTIONS, "").split(","))
     options |= {name: value for name, _, value in written if name}
     joined = ",".join(f"{name}={value}" for name, value in options.items())
-    return {_SYNC_OPTIONS: "", **own} | {_SYNC_OPTIONS: joined}
+    return {OPTIONS: "", **own} | {OPTIONS: joined}
 
 
 def _pod_metadata(job: Job, environment: Environment) -> dict[str, Data]:

@@ -11,7 +11,8 @@ import re
 import shlex
 from collections.abc import Sequence
 
-_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+from trainwright.objects.pods.command import SHELL_SAFE
+
 # What shells do not take as it is, in a line that someone else wrote.
 _FOR_SHELLS = re.compile(r"[;&|<>$`(){}*?~#!\n]")
 _PART = re.compile(
@@ -59,7 +60,7 @@ def _split(line: str) -> list[str] | None:
 
 
 def _word(word: str) -> str:
-    if _PLAIN.fullmatch(word):
+    if SHELL_SAFE.fullmatch(word):
         return word
     return shlex.quote(_in_double_quotes(word) if _is_quoted(word) else _apart(word))
 

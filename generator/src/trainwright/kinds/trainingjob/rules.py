@@ -8,7 +8,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.kinds.environment_rules import reserved_env
 from trainwright.kinds.trainingjob import KIND
-from trainwright.kinds.trainingjob.target import SHELL_SAFE
+from trainwright.objects.pods.command import SHELL_SAFE
 from trainwright.objects.pods.launchers import RANKS
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject

@@ -5,7 +5,6 @@ Facts: lattice-io/lattice, lattice-operator/pkg/apis/breezeml.ai/v1/lattice_type
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from trainwright.datatypes.data import Data
@@ -27,10 +26,6 @@ from trainwright.kinds.target import (
 from trainwright.kinds.trainingjob import KIND
 from trainwright.objects.pods import command
 from trainwright.objects.pods.references import NotKnown
-
-# The operator joins the arguments by spaces into one bash line, so quoting is lost.
-SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
-
 
 # Launchers that start the processes of a node themselves, and so in place of the agent.
 _LAUNCHERS = ("torchrun", *indexed.NUMBERED)
@@ -191,10 +186,11 @@ def _apart(job: Job, rendezvous: str) -> Iterator[Unsupported]:
 
 
 def _unquotable(job: Job) -> Iterator[Unsupported]:
+    """Yield words that need quotes: the operator joins the arguments by spaces into a bash line."""
     entry = job.entrypoint
     words = [(Pointer("/entrypoint"), word) for word in (*entry.argv, entry.script, entry.module)]
     for path, word in (*words, *argument_words(job)):
-        if word and not SHELL_SAFE.fullmatch(word):
+        if word and not command.SHELL_SAFE.fullmatch(word):
             yield Unsupported(
                 path,
                 f"the Lattice agent loses the quoting of {word!r}",

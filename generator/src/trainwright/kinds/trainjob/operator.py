@@ -16,6 +16,7 @@ from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, t
 from trainwright.datatypes.groupkind import RUNTIMES
 from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds import indexed_pods
+from trainwright.kinds.indexed import INDEX_FIELD
 from trainwright.kinds.indexed_pod_templates import ReplicatedJob
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.layers import (
@@ -36,7 +37,6 @@ from trainwright.objects.pods.template import PodTemplate
 _CONTAINER = KIND.container
 _PORT = 29500
 _QUEUE = "scheduling.volcano.sh/queue-name"
-_INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
 def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:
@@ -123,7 +123,7 @@ def _torch_env(name: str, procs: str, nodes: int) -> Iterator[Mapping[str, Data]
     yield {"name": "PET_NPROC_PER_NODE", "value": procs}
     yield {
         "name": "PET_NODE_RANK",
-        "valueFrom": {"fieldRef": {"fieldPath": _INDEX_FIELD}},
+        "valueFrom": {"fieldRef": {"fieldPath": INDEX_FIELD}},
     }
     yield {"name": "PET_MASTER_ADDR", "value": f"{name}-{_CONTAINER}-0-0.{name}"}
     yield {"name": "PET_MASTER_PORT", "value": str(_PORT)}

@@ -17,12 +17,11 @@ from trainwright.kinds.trainjob.layers import (
     step_of,
     trained,
 )
-from trainwright.kinds.trainjob.runtime import runtime_of
+from trainwright.kinds.trainjob.runtime import JOB_SET, runtime_of
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.pods.template import PodTemplate
 
 _NODE = KIND.container
-_JOB_SET = "/spec/template/spec"
 
 
 def used_runtimes(around: Bundle) -> frozenset[tuple[GroupKind, str]]:
@@ -33,7 +32,7 @@ def used_runtimes(around: Bundle) -> frozenset[tuple[GroupKind, str]]:
 def _runtime(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
     """Yield the pods of a runtime, unless a job here uses it: they then count as that job's own."""
     if (manifest.group_kind, manifest.name) not in around.derived(used_runtimes):
-        yield from (job.template for job in runtime_jobs(manifest, _JOB_SET))
+        yield from (job.template for job in runtime_jobs(manifest, JOB_SET))
 
 
 def _trainjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
@@ -76,7 +75,7 @@ def _runtime_pods(runtime: Manifest | None) -> Iterator[tuple[str, PodTemplate]]
     if runtime is None:
         yield TRAINER, PodTemplate("", {"spec": {"containers": [{"name": _NODE}]}})
     else:
-        jobs = runtime_jobs(runtime, _JOB_SET)
+        jobs = runtime_jobs(runtime, JOB_SET)
         yield from ((step_of(job.group), job.template) for job in jobs)
 
 

@@ -9,6 +9,8 @@ from trainwright.datatypes.groupkind import CLUSTERTRAININGRUNTIME, GroupKind
 from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.kind import Reference
 
+JOB_SET = "/spec/template/spec"  # of a runtime
+
 
 def runtime_of(trainjob: Manifest) -> tuple[GroupKind, str]:
     """Return kind and name of the runtime that a TrainJob refers to, defaults filled in."""

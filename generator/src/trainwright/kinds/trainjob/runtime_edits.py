@@ -5,11 +5,11 @@ from __future__ import annotations
 from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.groupkind import RUNTIMES
 from trainwright.kinds import indexed_edits
+from trainwright.kinds.trainjob.runtime import JOB_SET
 from trainwright.rule_model.edit import EditRule, Verdict
 from trainwright.rule_model.edit_row import CHANGED, FIELD_IS_IMMUTABLE, EditSource
 from trainwright.rule_model.upstream import upstream
 
-_ABOVE = "/spec/template/spec"
 IN_USE = EditRule("TW215", "runtime-edited-in-use", Severity.WARNING, __name__, Verdict.IGNORED)
 _CONTROLLER = EditSource(RUNTIMES, upstream("trainer/runtime-snapshots").source)
 
@@ -20,18 +20,18 @@ EDITS = (
     *EditSource(RUNTIMES, upstream("jobset/immutable-fields").source).observed(
         Verdict.REJECTED,
         FIELD_IS_IMMUTABLE,
-        *(f"{_ABOVE}/{name}" for name in _OBSERVED),
+        *(f"{JOB_SET}/{name}" for name in _OBSERVED),
         when=(CHANGED,),
     ),
     *EditSource(RUNTIMES, upstream("jobset/immutable-fields").source).read(
         Verdict.REJECTED,
         FIELD_IS_IMMUTABLE,
-        *(f"{_ABOVE}/{name}" for name in _READ),
-        f"{_ABOVE}/replicatedJobs/*/dependsOn",
+        *(f"{JOB_SET}/{name}" for name in _READ),
+        f"{JOB_SET}/replicatedJobs/*/dependsOn",
         when=(CHANGED,),
     ),
     *_CONTROLLER.read(
         IN_USE, "accepted, but jobs that refer to it keep what they began with", "/spec"
     ),
 )
-DEFAULTS = indexed_edits.of_definition(_ABOVE)
+DEFAULTS = indexed_edits.of_definition(JOB_SET)

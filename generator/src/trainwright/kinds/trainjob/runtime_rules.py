@@ -11,14 +11,13 @@ from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.indexed_rules import about_jobs
 from trainwright.kinds.set_rules import policies_agree
 from trainwright.kinds.trainjob.layers import STEP, TRAINER, runtime_jobs, step_of
-from trainwright.kinds.trainjob.runtime import patches, runtime_of
+from trainwright.kinds.trainjob.runtime import JOB_SET, patches, runtime_of
 from trainwright.kinds.trainjob.spec_rules import installed_minor, runtime
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rule_model.upstream import upstream
 
-_ABOVE = "/spec/template/spec"
-_JOBS = f"{_ABOVE}/replicatedJobs"
+_JOBS = f"{JOB_SET}/replicatedJobs"
 
 
 def _jobs(subject: Subject) -> list[Mapping[str, Data]]:
@@ -211,6 +210,6 @@ def _set(subject: Subject) -> Mapping[str, Data]:
 
 RULES = (
     *defined_in(globals()),
-    *about_jobs(RUNTIMES, lambda subject: runtime_jobs(subject.manifest, _ABOVE)),
-    policies_agree(RUNTIMES, lambda subject: ((_set(subject), _ABOVE),)),
+    *about_jobs(RUNTIMES, lambda subject: runtime_jobs(subject.manifest, JOB_SET)),
+    policies_agree(RUNTIMES, lambda subject: ((_set(subject), JOB_SET),)),
 )

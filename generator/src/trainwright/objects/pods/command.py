@@ -22,6 +22,7 @@ RUNTIME = ("python", "-m", "trainwright_runtime")
 # The entrypoint's checks before training, and which of them it does unasked.
 CHECKS = ("shm", "memory", "disk", "ports", "names", "checkpoint", "collective")
 UNASKED_CHECKS: Mapping[str, bool] = {"shm": True, "disk": True, "checkpoint": True}
+SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")  # a word that a shell leaves as it is
 SCRIPT_PATH = "/opt/trainwright/main.py"  # where a script that the spec holds is mounted
 
 _PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")

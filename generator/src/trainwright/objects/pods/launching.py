@@ -43,11 +43,15 @@ _ALONE = re.compile(
 )
 # Variables by which ranks find each other, in manifests to which no operator adds them.
 _ADDRESSES = ("MASTER_ADDR", "PET_MASTER_ADDR", "PET_RDZV_ENDPOINT", "TRAINWRIGHT_MASTER_ADDR")
-# Addresses at which a pod reaches itself alone.
-LOOPBACK = re.compile(
+_LOOPBACK = re.compile(
     r"\A(?:\w+://)?(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1\]?)(?::\d*)?", re.IGNORECASE
 )
 SHELLS = re.compile(r"(?:.*/)?(?:ba|da|k|z)?sh")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether a pod reaches only itself at an address."""
+    return _LOOPBACK.fullmatch(address) is not None
 
 
 def node_range(written: str) -> tuple[int, int] | None:

@@ -25,6 +25,7 @@ from trainwright.objects.pods.mounted import is_script, mounted, named_in
 
 ROLE_LABEL = "trainwright.io/role"  # of pods that serve those that train
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path of it everywhere
+RUN_KEY = "TRAINWRIGHT_RUN_KEY"  # of a Secret: what closes the ports of a run to others
 CHECKPOINT_DIR = "TRAINWRIGHT_CHECKPOINT_DIR"  # the folder of `checkpoint`, for programs
 
 

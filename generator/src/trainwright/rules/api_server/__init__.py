@@ -24,7 +24,6 @@ from trainwright.rules.field_checks import Check, Problem, about, filled, is_abo
 
 _TABLES = (pods, volumes, objects)
 _OF_FIELDS = Path(__file__).with_name("field_checks.json")
-_CORE = "io.k8s.api.core.v1."
 # Required, and empty all the same.
 _MAY_BE_EMPTY = {"HTTPHeader": ("value",), "Sysctl": ("value",)}
 _ELSEWHERE = {"PodSpec": ("containers", "initContainers", "ephemeralContainers")}
@@ -40,7 +39,7 @@ class Cluster:
 
 def named(type_: str) -> str:
     """The definition of a type of pods ("PodSpec", "Container")."""
-    return f"{_CORE}{type_}"
+    return f"{kubernetes_schemas.CORE}{type_}"
 
 
 def problems(definition: str, body: Data, cluster: Cluster) -> list[Problem]:

@@ -29,15 +29,15 @@ _PROFILE = Form(
     re.compile(r"runtime/default|docker/default|unconfined|localhost/(?!/)(?!(.*/)?\.\.(/|$)).+"),
     10**6,
 )
-_SECCOMP_OF_POD = "seccomp.security.alpha.kubernetes.io/pod"
-_SECCOMP, _APP_ARMOR = (
+SECCOMP_OF_POD = "seccomp.security.alpha.kubernetes.io/pod"
+SECCOMP_OF_CONTAINER, _APP_ARMOR = (
     "container.seccomp.security.alpha.kubernetes.io/",
     ("container.apparmor.security.beta.kubernetes.io/"),
 )
 # The forms of the annotations that the API server reads, by how their keys begin.
 _ANNOTATIONS: Mapping[str, Form] = {
-    _SECCOMP_OF_POD: _PROFILE,
-    _SECCOMP: _PROFILE,
+    SECCOMP_OF_POD: _PROFILE,
+    SECCOMP_OF_CONTAINER: _PROFILE,
     _APP_ARMOR: Form(
         "a profile of AppArmor", re.compile(r"|runtime/default|unconfined|localhost/.*"), 10**6
     ),
@@ -90,10 +90,10 @@ def annotation_problems(template: PodTemplate) -> Iterator[Problem]:
 def _profiles(key: str, template: PodTemplate) -> Iterator[tuple[Mapping[str, Data], str]]:
     """Yield the security context that has what an annotation says as well, and its field."""
     of_pod = mapping(template.spec.get("securityContext"))
-    if key == _SECCOMP_OF_POD:
+    if key == SECCOMP_OF_POD:
         yield of_pod, "seccompProfile"
     for container in template.containers:
-        if key == f"{_SECCOMP}{container.name}":
+        if key == f"{SECCOMP_OF_CONTAINER}{container.name}":
             yield container.security, "seccompProfile"
         elif key == f"{_APP_ARMOR}{container.name}":
             own = _OF_APP_ARMOR in container.security

@@ -66,11 +66,11 @@ def evaluate(
     return running if _is_refused(waiting) else tuple(map(_until_admitted, running))
 
 
-_REFUSED = frozenset({Verdict.REJECTED, Verdict.REFUSED_BELOW})
+REFUSED = frozenset({Verdict.REJECTED, Verdict.REFUSED_BELOW})
 
 
 def _is_refused(outcomes: tuple[EditOutcome, ...]) -> bool:
-    return any(outcome.verdict in _REFUSED for outcome in outcomes)
+    return any(outcome.verdict in REFUSED for outcome in outcomes)
 
 
 def _until_admitted(refused: EditOutcome) -> EditOutcome:
