@@ -129,7 +129,7 @@ def _read(root: Path, title: str) -> Iterator[Spec]:
             continue
         environment = resolve.environment(name, loaded.document)
         for file in files:
-            spec = reader.job(file, loaded).spec
+            spec = reader.job(file).spec
             job = resolve.job(spec, environment, file.path) if spec else None
             if isinstance(job, Job):
                 yield Spec(f"{title}{file}", job, environment)

@@ -233,9 +233,7 @@ def test_findings_about_keys_are_at_their_lines(
 ) -> None:
     text, at = _written(field, keys, {"wrong": []})
     repository.write("prod/jobs/x.yaml", text)
-    loaded = load.Reader(Folder(repository.root)).job(
-        JobFile("prod", "x"), load.Reader(Folder(repository.root)).environment("prod")
-    )
+    loaded = load.Reader(Folder(repository.root)).job(JobFile("prod", "x"))
     above = Pointer.of(*field.split("/"))
     named = {
         f.path.parts[len(above.parts)]: f

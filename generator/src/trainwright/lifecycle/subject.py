@@ -20,6 +20,7 @@ from trainwright.runs.decision import Decision, Sources
 from trainwright.runs.record import Record
 from trainwright.runs.workspace import ResolvedJob, Workspace, decided, resolved
 from trainwright.specs import layers
+from trainwright.specs.files import with_files
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import LoadedJob, one_job, read_spec, unusable
 from trainwright.specs.merge import BASE, Layered
@@ -86,7 +87,7 @@ class Subject:
         bases = tuple(layer for layer in self.spec.layers if layer.label == BASE)
         spec = layers.stacked(below, (*bases, *layers.of_job([document])))
         # The digests of the files are part of the run's name.
-        taken = self.workspace.reader.with_files(spec)
+        taken = with_files(spec, self.workspace.reader)
         return replace(self, raw=raw, spec=taken.spec)
 
     @cached_property

@@ -119,13 +119,23 @@ def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None
 
     `present` is the run that it has, if any.
     """
-    loaded, record = resolved.loaded, present.record if present else None
+    loaded = resolved.loaded
     failed = Rendered(file=loaded.file, usable=False, findings=loaded.findings, inputs=loaded.files)
     if loaded.spec is None:
         return failed
+    done = _rendered(failed, resolved, context, present)
+    subject = str(loaded.file)
+    findings = tuple(f if f.subject else replace(f, subject=subject) for f in done.findings)
+    return replace(done, findings=findings)
+
+
+def _rendered(
+    failed: Rendered, resolved: ResolvedJob, context: Context, present: Recorded | None
+) -> Rendered:
+    """Render and check a job that has a merged spec. Findings without a subject are about it."""
+    loaded, record = resolved.loaded, present.record if present else None
     beside = decided(resolved, record, context.ledger)
-    sources, decision = beside.sources, beside.decision
-    findings = _about(loaded.file, beside.findings)
+    sources, decision, findings = beside.sources, beside.decision, beside.findings
     if sources is None or decision is None:
         return replace(failed, findings=findings)
     if context.replaces is not None and (decision.step is Step.BEGIN or record is None):
@@ -142,7 +152,7 @@ def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None
     if decision.step is Step.ADOPT and done.usable:
         return _adopted(done, work)
     if decision.step is Step.END:
-        findings = _about(loaded.file, tuple(_in_text(loaded.spec)))
+        findings = tuple(_in_text(sources.spec))
         waivers = _waivers_of(sources, findings)
         done = replace(done, findings=findings, waivers=waivers)
     if present is None:
@@ -170,14 +180,9 @@ def _begun(done: Rendered, work: _Work) -> Rendered:
         remedy=f"Take its line from a commit that has it (`git checkout COMMIT -- {path}`), or "
         f"retire it again with `trainwright retire {file}`. `trainwright rerun {file}` begins "
         "another run.",
-        subject=str(file),
     )
     findings = (*done.findings, finding)
     return replace(done, usable=False, findings=findings, files={}, record=None)
-
-
-def _about(file: JobFile, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    return tuple(f if f.subject else replace(f, subject=str(file)) for f in findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +227,7 @@ class _Work:
 
 def _next_run(done: Rendered, work: _Work) -> Rendered:
     """Render and check the run that the sources describe now."""
-    sources, file = work.sources, work.file
+    sources = work.sources
     job, environment = sources.job, sources.environment
     target = TARGETS[job.target]
     decision, record = work.decision, work.decision.record
@@ -235,33 +240,30 @@ def _next_run(done: Rendered, work: _Work) -> Rendered:
     unfit = () if has_none else _unfit(sources.spec, job, environment, target, name)
     problems = (*done.findings, *unfit)
     if problems:
-        return replace(done, usable=False, findings=_about(file, problems))
-    linted = _about(
-        file, (*redundant.findings(sources.spec, job, environment), *_in_text(sources.spec))
-    )
+        return replace(done, usable=False, findings=problems)
+    linted = (*redundant.findings(sources.spec, job, environment), *_in_text(sources.spec))
     if job.state == "cancelled" or has_none:
         return replace(done, findings=linted)
-    noted = (
+    linted = (
+        *linted,
         *_left_out(sources.spec, job, environment),
         *_unrequested(sources.spec, job),
         *_ambiguous(sources.spec, job),
     )
-    linted = (*linted, *_about(file, noted))
     try:
         texts = work.texts(job, environment, name)
     except ChartRefusal as refusal:
         message = f"the chart refuses the values: {refusal}"
         finding = dx.CHART.at(sources.spec.origin("/name"), message)
-        return replace(done, usable=False, findings=_about(file, (*linted, finding)))
+        return replace(done, usable=False, findings=(*linted, finding))
     manifests = objects.manifests(texts, job.target)
     patched = _patched(work, manifests, name) if job.pod_patch else None
     problems = tuple(_dropped(work, manifests, patched))
     if problems:
-        return replace(done, usable=False, findings=(*linted, *_about(file, problems)))
+        return replace(done, usable=False, findings=(*linted, *problems))
     findings = tuple(_check(manifests, sources.spec, job, environment, patched))
-    findings = tuple(f for f in findings if not _is_said(f, linted))
-    all_findings = (*linted, *_about(file, findings))
-    return replace(done, findings=all_findings, files=texts, record=_record(work, texts, manifests))
+    findings = (*linted, *(f for f in findings if not _is_said(f, linted)))
+    return replace(done, findings=findings, files=texts, record=_record(work, texts, manifests))
 
 
 def _outgrown(done: Rendered, oversized: tuple[Finding, ...], work: _Work) -> Rendered:
@@ -309,12 +311,12 @@ def _adopted(done: Rendered, work: _Work) -> Rendered:
     """Render an adopted job: the object that the cluster has, as its file describes it."""
     sources, adopted = work.sources, work.sources.adopted
     assert adopted is not None
-    findings = _about(work.file, tuple(_unadoptable(sources, adopted)))
+    findings = tuple(_unadoptable(sources, adopted))
     if findings:
         return replace(done, usable=False, findings=(*done.findings, *findings))
     texts = _adopted_texts(work.file, adopted, sources.job.target)
     manifests = objects.manifests(texts, sources.job.target)
-    own_findings = _about(work.file, tuple(_in_adopted(manifests[0], adopted, sources)))
+    own_findings = tuple(_in_adopted(manifests[0], adopted, sources))
     done = replace(done, waivers=done.waivers or _waivers_of(sources, own_findings))
     record = _record(work, texts, manifests)
     return replace(done, findings=(*done.findings, *own_findings), files=texts, record=record)
@@ -357,11 +359,10 @@ def _displaced(work: _Work) -> tuple[Finding, ...]:
     if adopted is None or not work.was.adopted:
         return ()
     remedy = f"Set mode: rendered, or `trainwright retire {work.file}` once its run is over."
-    findings = (
+    return tuple(
         dx.ADOPTED.at(adopted.document.place(pointer), message, remedy=remedy)
         for pointer, message in without_place(work.sources.environment)
     )
-    return _about(work.file, tuple(findings))
 
 
 # The field is part of the object, which stays as it is.
@@ -380,7 +381,7 @@ def _still_said(work: _Work) -> tuple[Finding, ...]:
         return ()
     rules = {ttl_set.id, *(waiver.rule for waiver in work.sources.job.waivers)}
     findings = _in_adopted(adopted.manifest, adopted, work.sources)
-    return _about(work.file, tuple(finding for finding in findings if finding.rule in rules))
+    return tuple(finding for finding in findings if finding.rule in rules)
 
 
 def _in_adopted(manifest: Manifest, adopted: Adopted, sources: Sources) -> Iterator[Finding]:
@@ -414,9 +415,7 @@ def _continued(done: Rendered, work: _Work) -> Rendered:
         texts = _texts(work, present)
         adjusted = _adjusted(work, texts)
     except (CannotAdjust, ChartRefusal) as error:
-        finding = dx.RUN.at(
-            sources.spec.authored(Pointer("/state")), str(error), subject=str(work.file)
-        )
+        finding = dx.RUN.at(sources.spec.authored(Pointer("/state")), str(error))
         return replace(done, usable=False, findings=(*done.findings, finding))
     changed = resumed or adjusted.texts != texts
     decision = settled(decision, sources, adjusted.held, changed=changed)
@@ -450,7 +449,7 @@ def _held(work: _Work, decision: Decision) -> Iterator[Finding]:
     for held in decision.held:
         if held.note:
             message = f"{held.path.dotted} waits for the next run of {work.file}: {held.note}"
-            yield dx.HELD.at(held.place, message, path=held.path, subject=str(work.file))
+            yield dx.HELD.at(held.place, message, path=held.path)
 
 
 def _texts(work: _Work, present: Recorded) -> Mapping[str, str]:

@@ -232,8 +232,12 @@ class Workspace(Owner):
     @tracked()
     def sound(self, name: str) -> Environment | None:
         """Return an environment, or None if its own file is not usable."""
-        environment = resolve.loaded(self.loaded(name))
-        if environment is not None and self.kubernetes:
+        loaded = self.loaded(name)
+        if loaded.document is None:
+            return None
+        gitops = layers.of_gitops(loaded.layers).data
+        environment = resolve.environment(name, loaded.document, gitops)
+        if self.kubernetes:
             environment = replace(environment, kubernetes_version=self.kubernetes)
         return environment
 
@@ -258,7 +262,7 @@ class Workspace(Owner):
 
     def spec(self, file: JobFile) -> Layered:
         """Return a job's merged spec, valid or not. Raise SourceError if it has none."""
-        loaded = self.reader.job(file, self.loaded(file.environment))
+        loaded = self.reader.job(file)
         if loaded.spec is None:
             raise unusable(loaded.findings, file)
         return loaded.spec
@@ -307,11 +311,11 @@ class Workspace(Owner):
 
     def resolve(self, file: JobFile) -> ResolvedJob:
         """Return a job merged and resolved, regardless of its run."""
-        below = self.loaded(file.environment)
-        loaded, adopted = self.reader.job(file, below), self.adopted(file)
+        loaded, adopted = self.reader.job(file), self.adopted(file)
         if adopted is not None:
             loaded = replace(loaded, files=(*loaded.files, adoption.path(file)))
-        return resolved(loaded, below.document, self.sound(file.environment), adopted)
+        document = self.loaded(file.environment).document
+        return resolved(loaded, document, self.sound(file.environment), adopted)
 
     def adopted(self, file: JobFile) -> adoption.Reading:
         """Return the object that the first run of a job is, if that was in the cluster before."""
@@ -488,7 +492,7 @@ class Workspace(Owner):
         document = self.reader.document(file.path)
         if not isinstance(document, Document):
             return None
-        return self.reader.with_files(stack(layers.of_job([document])))
+        return files.with_files(stack(layers.of_job([document])), self.reader)
 
     def _current(self, file: JobFile, record: Record) -> Job | None:
         """Return the job of a run that is up to date: nothing that it began with has changed since,
@@ -533,6 +537,6 @@ class Workspace(Owner):
         """Return what any file on this base and pool inherits, merged; empty if broken."""
         bases, below = self._bases(extended), self.loaded(environment).layers
         inherited = (*below, *layers.of_pool(below, pool), *(bases or ()))
-        taken = self.reader.with_files(stack(inherited))
+        taken = files.with_files(stack(inherited), self.reader)
         sound = bases is not None and not taken.findings
         return meaning.inherited(taken.spec.data) if sound else {}

@@ -8,9 +8,10 @@ is held, and a record knows which bytes its run began with. A folder stands for 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from trainwright.datatypes.data import Data, mapping
 from trainwright.datatypes.finding import Finding, Location
@@ -22,6 +23,9 @@ from trainwright.files.entry import above
 from trainwright.findings import diagnostics as dx
 from trainwright.specs.merge import JOB, ROLES, Layer, Layered, merge, stack
 
+if TYPE_CHECKING:
+    from trainwright.specs.load import Reader
+
 # The most bytes that a ConfigMap may hold, all its keys together.
 # https://kubernetes.io/docs/concepts/configuration/configmap/#motivation
 LIMIT = 1024 * 1024
@@ -30,9 +34,6 @@ _RENDERED = re.compile(rf"{ENVIRONMENTS}/[^/]+/rendered/")
 _NOT_INSIDE = frozenset({"", ".", ".."})
 _SEPARATOR = re.compile(r"[/\\]")  # a backslash is one on Windows
 _NOT_MOUNTED = re.compile(r"[:\\\x00-\x1f]")  # in the name of a file
-
-Read = Callable[[str], bytes | Finding]
-List = Callable[[str], tuple[str, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +93,9 @@ def digests(data: Mapping[str, Data]) -> dict[str, tuple[str, str]]:
     return {at: (path, str(lookup(data, at / "digest"))) for at, path in named(data)}
 
 
-def with_files(spec: Layered, read: Read, inside: List) -> WithFiles:
-    """Return a spec with a digest for each file of the repository; a digest in the spec is kept.
-
-    `inside` lists the files of a folder, by their paths in it, and returns None for a path
-    that is not a folder.
+def with_files(spec: Layered, reader: Reader) -> WithFiles:
+    """Return a spec with a digest for each file of the repository that its layers name; a digest in
+    the spec is kept.
     """
     below = spec.layers
     holders = [at for at in _held(spec.data) if any(lookup(one.data, at) for one in below)]
@@ -104,7 +103,7 @@ def with_files(spec: Layered, read: Read, inside: List) -> WithFiles:
         return WithFiles(spec)
     contents: dict[str, bytes] = {}
     taken = []
-    folders, spread = _Folders(inside), below
+    folders, spread = _Folders(reader), below
     for at in holders:
         spread = tuple(map(folders.at(at).spread, spread))
     findings = folders.findings
@@ -113,7 +112,7 @@ def with_files(spec: Layered, read: Read, inside: List) -> WithFiles:
         added: Data = {}
         for at, source in named(layer.data):
             paths[source] = None
-            raw = read(source)
+            raw = reader.repository_file(source)
             if isinstance(raw, Finding):
                 findings.append(_at_line(layer, at / "from", raw))
                 continue
@@ -131,8 +130,8 @@ class _Folders:
     those of a job, or those of one of its roles, which are laid over the job's.
     """
 
-    def __init__(self, inside: List):
-        self._inside = inside
+    def __init__(self, reader: Reader):
+        self._reader = reader
         self._at = _FILES
         self._below: dict[str, tuple[str, ...]] = {}  # the files that are there now, by the folder
         self._alone: set[str] = set()  # the paths that are one file each
@@ -168,7 +167,7 @@ class _Folders:
     def _files(self, layer: Layer, path: str, file: Data) -> dict[str, Data] | None:
         """Return the entries in place of one of `files`, or None if it is not a folder's."""
         source = _source(file)
-        listed = self._inside(source) if source else None
+        listed = self._reader.repository_folder(source) if source else None
         before = self._below.get(path, ())
         if listed is None:
             if not before:

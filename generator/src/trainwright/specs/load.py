@@ -394,10 +394,6 @@ class Reader(Owner):
         ignored = self.tree.ignored(path)
         return tuple(name for name in _below(self.tree, path) if not _is_among(name, ignored))
 
-    def with_files(self, spec: Layered) -> files.WithFiles:
-        """A spec with the digests of the files of the repository that its layers name."""
-        return files.with_files(spec, self.repository_file, self.repository_folder)
-
     @tracked()
     def document(self, path: str) -> Document | tuple[Finding, ...]:
         """Return a file's parsed document, or findings about what is wrong with it."""
@@ -474,11 +470,11 @@ class Reader(Owner):
 
     # --- jobs --------------------------------------------------------------------------------
 
-    def job(self, file: JobFile, environment: LoadedEnvironment) -> LoadedJob:
+    def job(self, file: JobFile) -> LoadedJob:
         """A job with everything it inherits, merged and checked against the schema."""
         findings: list[Finding] = []
         chain: list[Document] = []
-        paths = [*environment_files(environment.name)]
+        below, paths = self.environment(file.environment), [*environment_files(file.environment)]
         source = self.source(file.path)
         for path, document in self.chain(file, findings):
             paths.append(path)
@@ -490,10 +486,10 @@ class Reader(Owner):
         if other:
             return LoadedJob(file, None, (other,), tuple(paths), source)
         findings.extend(_name_agrees(file, chain[0]))
-        taken = self.with_files(layers.stacked(environment.layers, layers.of_job(chain)))
+        taken = files.with_files(layers.stacked(below.layers, layers.of_job(chain)), self)
         findings.extend(taken.findings)
         spec = taken.spec
-        own = environment.document.data if environment.document else {}
+        own = below.document.data if below.document else {}
         known = {
             Pointer("/name"): (file.name,),
             **{Pointer.of(one): tuple(own.get(f"{one}s") or ()) for one in ("pool", "queue")},

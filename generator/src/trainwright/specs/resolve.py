@@ -40,12 +40,11 @@ from trainwright.specs import (
     pod_parts,
     pod_patch,
 )
-from trainwright.specs.merge import BUILT_IN, DEFAULTS, Layered, merge
+from trainwright.specs.merge import BUILT_IN, Layered, merge
 from trainwright.specs.pod_parts import PodPart
 
 if TYPE_CHECKING:
     from trainwright.documents.yamlio import Document
-    from trainwright.specs.load import LoadedEnvironment
 
 MAX_GRACE = 7 * 24 * 3600  # seconds: as long a pod that is deleted may keep its node
 
@@ -53,22 +52,12 @@ MAX_GRACE = 7 * 24 * 3600  # seconds: as long a pod that is deleted may keep its
 # --- environment.yaml --------------------------------------------------------------------------
 
 
-def loaded(loaded_environment: LoadedEnvironment) -> Environment | None:
-    """Return an environment with what defaults.yaml sets, or None if its own file is unusable."""
-    if loaded_environment.document is None:
-        return None
-    shared = next((layer for layer in loaded_environment.layers if layer.label == DEFAULTS), None)
-    gitops = shared.document.data.get("gitops") if shared else None
-    return environment(loaded_environment.name, loaded_environment.document, gitops)
-
-
 def environment(
-    name: str, document: Document, shared: Mapping[str, Data] | None = None
+    name: str, document: Document, gitops: Mapping[str, Data] | None = None
 ) -> Environment:
     """A schema-valid environment.yaml as a value; a null is as good as an absent key.
 
-    `shared` is the `gitops` of defaults.yaml, which decides no rendered byte: it says where things
-    are, the chart that an engine renders among them.
+    `gitops` is that of the file and of defaults.yaml, merged; by default, that of the file alone.
     """
     data = merge({}, document.data)
     return convert.value(
@@ -76,7 +65,7 @@ def environment(
         data,
         name=name,
         place=document.place(""),
-        gitops=convert.value(GitOps, merge(shared or {}, data.get("gitops", {}))),
+        gitops=convert.value(GitOps, data.get("gitops", {}) if gitops is None else gitops),
         severities={
             key: SeverityOverride(
                 Severity.ERROR if value == "required" else Severity(value),
