@@ -87,6 +87,7 @@ def _json(text: str) -> tuple[Data] | None:
 
 
 def _unique(pairs: list[tuple[str, Data]]) -> dict[str, Data]:
+    """Return entries as a mapping. Raise ValueError if two have the same key."""
     data = dict(pairs)
     if len(data) != len(pairs):
         raise ValueError("a key is here twice")

@@ -451,6 +451,7 @@ class _Builder:
         return flattened
 
     def _refuse_recursive_merge(self, node: Node, above: set[int]) -> None:
+        """Raise _Refusal if merge keys lead from a node to itself, or to one of those `above`."""
         if id(node) in above or len(above) > MAX_DEPTH:
             raise _Refusal(dx.UNSAFE, "a merge key brings in itself", _position(node))
         for key, value in node.value if isinstance(node, MappingNode) else ():

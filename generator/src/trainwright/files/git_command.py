@@ -132,7 +132,7 @@ def run(
         settings: Iterable[str] = _ALWAYS
     else:
         environment = _inherited(_KEPT) | _ENVIRONMENT | _READING
-        settings = _reading(folder, arguments[0])
+        settings = _safe_settings(folder, arguments[0])
     # Git must not search above the top: if the .git there is not a repository, there is none.
     environment |= {"GIT_CEILING_DIRECTORIES": str(folder.absolute().parent), **extra}
     overrides = (word for setting in settings for word in ("-c", setting))
@@ -141,8 +141,8 @@ def run(
     return _output((*words, *rest), environment, given, command)
 
 
-def _reading(folder: Path, command: str) -> Iterator[str]:
-    """Yield the settings that keep a command from running anything but git."""
+def _safe_settings(folder: Path, command: str) -> Iterator[str]:
+    """Yield the settings with which a command of git starts no other program."""
     yield from _ALWAYS
     if command not in _PRINTS_SETTINGS:
         yield from _NO_COMMANDS

@@ -59,7 +59,7 @@ class ImportContext:
 
     @cached_property
     def environment(self) -> Environment:
-        """The environment itself. Raise SelectionError or SourceError if it is not usable."""
+        """Return the environment. Raise SelectionError or SourceError if it is not usable."""
         return self.workspace.environment(self.name)
 
     @cached_property

@@ -373,7 +373,7 @@ class _Work:
                 yield batch.Item(file, recorded, checked, self._options.new_runs)
 
     def _present(self) -> Mapping[JobFile, Recorded | None]:
-        """The run of each job: as it is recorded here, or else in git's history."""
+        """Return the run of each job, as recorded here or else in git's history; None for none."""
         jobs = self._selection.jobs
         if self._history is None:
             runs = {file: self._folder.recorded(file.name) for file in jobs}

@@ -689,7 +689,7 @@ def _finding(
     rule: Rule, hit: Hit, manifest: Manifest | None, spec: Layered, at: Pointer | None = None
 ) -> Finding:
     """Return a finding at the position of the hit or else the rule, unless `at` overrides it."""
-    path = at or _decisive(spec, hit.spec or rule.spec)
+    path = at or _deciding_field(spec, hit.spec or rule.spec)
     return rule.at(
         spec.authored(path),
         hit.message,
@@ -703,8 +703,10 @@ def _finding(
     )
 
 
-def _decisive(spec: Layered, path: Pointer) -> Pointer:
-    """Return the field that a finding is about: the entrypoint has options that are not flags."""
+def _deciding_field(spec: Layered, path: Pointer) -> Pointer:
+    """Return the field that decides a value, which is the entrypoint for options that no layer
+    writes among the flags.
+    """
     of_program = path.within("/flags") and not any(layer.wrote(path) for layer in spec.layers)
     return Pointer("/entrypoint") if of_program else path
 

@@ -57,6 +57,7 @@ def refusal(record: Record, texts: Mapping[str, str], sources: Sources) -> str:
 
 
 def _refusals(record: Record, texts: Mapping[str, str], sources: Sources) -> Iterator[str]:
+    """Yield why the environment as it is now takes no such run, as the end of a sentence."""
     environment = sources.environment
     namespace = record.environment.get("namespace")
     if namespace != environment.namespace:

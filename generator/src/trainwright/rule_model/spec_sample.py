@@ -71,15 +71,16 @@ def spec_sample(rule: str) -> SpecSample | None:
 
 
 def _job_with(lines: str) -> str:
-    return _with("sample_job.yaml", lines)
+    return _sample_with("sample_job.yaml", lines)
 
 
 def environment_with(lines: str) -> str:
     """Return an ordinary environment with lines in place of those of the same keys."""
-    return _with("sample_environment.yaml", lines)
+    return _sample_with("sample_environment.yaml", lines)
 
 
-def _with(name: str, lines: str) -> str:
+def _sample_with(name: str, lines: str) -> str:
+    """Return a sample with some lines, in place of those that it has with the same keys."""
     ordinary = (FOLDER.parent / name).read_text("utf-8")
     keys = _KEY.findall(lines)
     kept = (one for one in ordinary.splitlines(True) if one.partition(":")[0] not in keys)

@@ -13,7 +13,7 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
 from trainwright.documents.yamlio import load_rendered
 
-TABLE = Path(__file__).parents[1] / "upstream.yaml"
+TABLE = Path(__file__).with_suffix(".yaml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,10 +117,12 @@ class Layer:
         return {k: v for k, v in value.items() if k not in self.without} if self.without else value
 
     def place(self, pointer: str) -> Location:
+        """Return where people wrote a value of the layer."""
         document, at = self.written_as(pointer)
         return document.place(at)
 
     def key_place(self, pointer: str) -> Location:
+        """Return where people wrote the key of a value of the layer."""
         document, at = self.written_as(pointer)
         return document.place(at) if self.by else document.key_place(at)
 

@@ -22,10 +22,11 @@ def _itself(subject: Subject) -> tuple[ReplicatedJob, ...]:
 def _meet(subject: Subject) -> Iterator[Hit]:
     template = subject.templates[0]
     if trains_together(template):
-        yield from _service(subject, template)
+        yield from _not_served(subject, template)
 
 
-def _service(subject: Subject, template: PodTemplate) -> Iterator[Hit]:
+def _not_served(subject: Subject, template: PodTemplate) -> Iterator[Hit]:
+    """Yield a hit where the pods meet by a name that no Service gives them."""
     name = subject.manifest.name
     subdomain = text(template.spec.get("subdomain"))
     first = f"{name}-0"

@@ -35,8 +35,8 @@ def _minor(job: Job, environment: Environment) -> int:
     return int(environment.targets[job.target].version.split(".")[1])
 
 
-def _version(job: Job, environment: Environment) -> str:
-    """Return the minor version, as all releases of one have the same API."""
+def _trainer_version(job: Job, environment: Environment) -> str:
+    """Return the minor version of Kubeflow Trainer: all its releases have the same API."""
     return f"2.{_minor(job, environment)}"
 
 
@@ -46,7 +46,7 @@ def _shaped_alike(job: Job, one: Environment, other: Environment) -> bool:
     """
     if _lent(job, one) or _lent(job, other):
         return False
-    places = [_DEADLINE.holds(_version(job, environment)) for environment in (one, other)]
+    places = [_DEADLINE.holds(_trainer_version(job, environment)) for environment in (one, other)]
     return job.max_duration is None or places[0] == places[1]
 
 
@@ -80,7 +80,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "restartPolicy": command.restart_policy(job),
         "runPolicy": indexed.run_policy(job, environment, job.retries),
         "trainer": {
-            "version": _version(job, environment),
+            "version": _trainer_version(job, environment),
             **({"runtime": options.runtime} if options.runtime else {}),
         },
         **({"podGroup": gang["podGroup"]} if gang else {}),
@@ -95,7 +95,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     if _lent(job, environment):
         yield from _not_overridable(job, environment, minor)
     elif queueing.gang_scheduler(job, environment) == "volcano" and not _VOLCANO.holds(
-        _version(job, environment)
+        _trainer_version(job, environment)
     ):
         yield Unsupported(
             Pointer("/gang" if job.gang else "/queue"),
@@ -121,7 +121,7 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
         Pointer("/initContainers"): job.init_containers,
         Pointer("/sidecars"): job.sidecars,
         Pointer("/gracePeriod"): job.grace_period != _DEFAULT_GRACE
-        and not _GRACE.holds(_version(job, environment)),
+        and not _GRACE.holds(_trainer_version(job, environment)),
     }
     if minor < 2:
         restricted = environment.pod_security == "restricted"
@@ -210,7 +210,7 @@ TARGET = Target(
     facts=(
         *facts.TOLERATED_PODS,
         facts.QUEUEING,
-        Fact(("targets", "trainjob", "version"), _version, _shaped_alike),
+        Fact(("targets", "trainjob", "version"), _trainer_version, _shaped_alike),
         Fact(("targets", "trainjob", "runtime"), _runtime),
     ),
     companions=_companions,
@@ -231,7 +231,7 @@ TARGET = Target(
             text=f"{indexed.DEADLINE[:-1]}, with Kubeflow Trainer 2.0 and 2.1.",
             fields=("/deadline_of",),
             when=lambda job, env: (
-                job.max_duration is not None and not _DEADLINE.holds(_version(job, env))
+                job.max_duration is not None and not _DEADLINE.holds(_trainer_version(job, env))
             ),
         ),
         Deviation(

@@ -162,6 +162,7 @@ def deadline(policy: Mapping[str, Data], *, attempt: bool = False) -> Deadline |
 
 
 def ports(container: Container) -> tuple[Port, ...]:
+    """Return the ports of a container, without those whose number is none."""
     numbers = [(port, count(port.get("containerPort"))) for port in container.ports]
     return tuple(Port(text(port.get("name")), n) for port, n in numbers if n is not None)
 

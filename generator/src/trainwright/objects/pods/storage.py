@@ -145,7 +145,7 @@ def written(container: Container) -> str:
 @once
 def saved(container: Container) -> tuple[Setting, ...]:
     """Return the folders into which a container saves, as far as their paths are known."""
-    return tuple(at_paths(container, _named(container)))
+    return tuple(at_paths(container, _saving_settings(container)))
 
 
 def at_paths(container: Container, folders: Iterable[Setting]) -> Iterator[Setting]:
@@ -156,17 +156,18 @@ def at_paths(container: Container, folders: Iterable[Setting]) -> Iterator[Setti
 
 def saved_below_image_folder(container: Container) -> Iterator[Setting]:
     """Yield the relative folders into which a container saves from where only its image knows."""
-    for setting in _named(container):
+    for setting in _saving_settings(container):
         if _is_relative(setting) and not _folder(container, setting).startswith("/"):
             yield setting
 
 
 def saved_remotely(container: Container) -> Iterator[Setting]:
     """Yield the addresses, such as s3://bucket/run, to which a container saves."""
-    return (setting for setting in _named(container) if _ADDRESS.match(setting.value))
+    return (setting for setting in _saving_settings(container) if _ADDRESS.match(setting.value))
 
 
-def _named(container: Container) -> Iterator[Setting]:
+def _saving_settings(container: Container) -> Iterator[Setting]:
+    """Yield the options and variables whose names say that something is saved there."""
     spelled = plain(written(container))
     if not any(part in spelled for part in SAVING):  # which takes a tenth of the time
         return

@@ -21,7 +21,7 @@ from trainwright.documents.yamlio import Document, parse
 from trainwright.specs import convert
 from trainwright.specs.merge import Layer
 
-FOLDER = Path(__file__).parents[1] / "fabrics"
+FOLDER = Path(__file__).parent
 _JOB = Pointer("/job")
 _SHAPE = re.compile(r"[1-9][0-9]{0,3}(x[1-9][0-9]{0,3}){1,2}")
 
