@@ -391,6 +391,7 @@ def _container_mounts(written: Mapping[str, Data]) -> dict[str, tuple[Mount, ...
 
 
 def _container_mount(written: Data) -> Iterator[Mount]:
+    """Yield the mounts of a volume, which may be a path, a mapping or a list of these."""
     for mount in written if isinstance(written, list) else [written]:
         fields: Mapping[str, Data] = {"mountPath": mount} if isinstance(mount, str) else mount
         yield Mount(

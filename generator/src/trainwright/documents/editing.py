@@ -226,6 +226,7 @@ def _puts(source: _Source, path: tuple[str, ...], value: Data, note: str) -> Ite
 
 
 def _replaced(source: _Source, entry: _Entry, value: Data) -> Iterator[str]:
+    """Yield the text with another value of an entry, in the styles that may fit."""
     start, end = _start(entry.value), entry.end
     old = source.text[start:end]
     if old.startswith(("&", "!")):  # others may refer to it
@@ -245,6 +246,7 @@ def _replaced(source: _Source, entry: _Entry, value: Data) -> Iterator[str]:
 def _inserted(
     source: _Source, mapping: MappingNode, key: str, value: Data, note: str
 ) -> Iterator[str]:
+    """Yield the text with a new entry of a mapping, at the places that may fit."""
     entries, text = source.entries(mapping), source.text
     name, behind = yamlio.inline(key), f" # {note}" if note else ""
     if mapping.flow_style:

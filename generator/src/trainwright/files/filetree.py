@@ -58,6 +58,7 @@ def listing(folder: Path) -> tuple[str, ...]:
 
 
 def _walk(folder: str, prefix: str) -> Iterator[str]:
+    """Yield all files below a folder, by their paths after `prefix`. Raise OutputError."""
     try:
         with os.scandir(folder) as entries:
             for entry in entries:

@@ -123,6 +123,7 @@ class Repository:
         return self.line("rev-parse", "--symbolic-full-name", "HEAD") != "HEAD"
 
     def _shallow_hint(self, revision: str) -> str:
+        """Return what to do about a revision that is not there, as the end of a message."""
         if self.shallow:
             return (
                 "; this clone is shallow: set `fetch-depth: 0` in actions/checkout, "
@@ -235,6 +236,7 @@ class Repository:
             raise
 
     def _put_back(self, paths: frozenset[str]) -> None:
+        """Restore paths, in index and folder, as the last commit has them."""
         in_head = frozenset(_paths(self.git("ls-tree", "-r", "-z", "--name-only", "HEAD")))
         for affected, *command in (
             (paths - in_head, "rm", "--cached", "--force", "--quiet", "--ignore-unmatch"),
@@ -514,6 +516,7 @@ class _Objects:
         return {name: self._known.get(name) for name in wanted}
 
     def _fetched(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+        """Yield the content of objects by their names; None for one that is not there."""
         given = "".join(f"{name}\n" for name in names).encode()
         answer, at = self._repository.git("cat-file", "--batch", "--buffer", given=given), 0
         for name in names:

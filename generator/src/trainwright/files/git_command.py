@@ -197,6 +197,7 @@ def absolute_path() -> str:
 def _output(
     arguments: Sequence[str], environment: Mapping[str, str], given: bytes, name: str
 ) -> bytes:
+    """Return what git prints. Raise GitError if it fails."""
     import subprocess
 
     deliver = _hold_interrupts()

@@ -136,6 +136,7 @@ class Cell(Generic[_Value]):
         self.is_current = True
 
     def _has_read_the_same(self, read: Iterable[tuple[Cell[Any], int]]) -> bool:
+        """Whether all that was read to make the value is now as it was then."""
         for cell, version in read:
             try:
                 if not cell.is_current:
@@ -147,6 +148,7 @@ class Cell(Generic[_Value]):
         return True
 
     def _remake(self) -> None:
+        """Make the value, and note what is read for it."""
         before, read = self._read or (), dict[Cell[Any], int]()
         being_made = self._memo.being_made
         being_made.append(read)

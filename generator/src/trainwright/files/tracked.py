@@ -81,6 +81,7 @@ class Tracked:
         return self._answer("files", folder)  # type: ignore[no-any-return]
 
     def _answer(self, question: Question, path: str) -> Any:
+        """Return the answer to a question about a path, noted for the value that is being made."""
         cells = self._cells[question]
         cell = cells.get(path)
         if cell is None:
@@ -95,6 +96,7 @@ class Tracked:
         return answer
 
     def _look_up(self, question: Question, path: str) -> object:
+        """Return the answer of the tree below, or the exception that it raises."""
         behind = self._behind_links.get(path.rpartition("/")[0])
         if behind is None:
             behind = self._is_behind_a_link(path)
@@ -146,6 +148,7 @@ class Tracked:
         self._new.clear()
 
     def _reached(self, path: str) -> Iterator[tuple[Question, str]]:
+        """Yield each question, with its path, whose answer an edit of a path may change."""
         folders = ("", *above(path))
         stays = self._is_known_file(path) and self.below.kind(path) == "file"
         around = () if stays else folders

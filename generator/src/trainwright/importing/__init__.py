@@ -84,6 +84,7 @@ class ImportInput:
                 self._command(line)
 
     def _command(self, line: Line) -> None:
+        """Take a command line. Raise ImportingError if it starts something else than a training."""
         reader = _reader(line.words)
         if reader:
             source = reader.read(line)
@@ -143,6 +144,7 @@ class ImportInput:
         self._say_beside(parts)
 
     def _take(self, part: SourceObject, others: Sequence[SourceObject]) -> None:
+        """Take an object as the workloads that it is, or refuse it."""
         for whole in KINDS.values():
             if whole.reader.is_file(part.body):
                 with self._noted():  # a file may have several jobs
@@ -169,6 +171,7 @@ class ImportInput:
             self._refused.add(id(part.body))
 
     def _parts(self, document: Document) -> Iterator[SourceObject]:
+        """Yield the objects of a document, with their placeholders filled in."""
         for item in reading.objects(document.data):
             if not isinstance(item.body, Mapping):
                 message = "neither an object nor a command that starts training"

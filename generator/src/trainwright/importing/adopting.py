@@ -154,6 +154,7 @@ def _made(source: Source) -> str:
 
 
 def _adopted(source: Source, place: ImportContext, options: ImportOptions) -> Adoption:
+    """Return the adoption of an object. Raise ImportingError if it cannot be adopted."""
     part = source.parts[0]
     kind = trains(part)
     if kind is None or not written_by_cluster(part):
@@ -268,6 +269,7 @@ def _object(adoption: Adoption) -> str:
 
 
 def _ledger(workspace: Workspace, over: list[Adoption], raw: bytes) -> bytes:
+    """Return a ledger with the runs that are over."""
     for adoption in over:
         sources = workspace.resolve(adoption.file).sources
         if sources is None:

@@ -76,6 +76,7 @@ def adopted(workload: Source, place: ImportContext, pool: str, name: str) -> Imp
 
 
 def _spec(manifest: Manifest, kind: Kind, environment: Environment, wanted: str) -> dict[str, Data]:
+    """Return a spec with what it can tell of an object that no spec can express."""
     templates = tuple(of_any_kind(manifest, Bundle()))
     leading = max(templates, key=_accelerators)
     main = mapping(leading.main.body) if leading.main else {}

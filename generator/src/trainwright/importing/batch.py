@@ -85,6 +85,7 @@ def _nothing(inputs: ImportInput) -> str:
 
 
 def converted(source: Source, place: ImportContext, options: ImportOptions) -> Imported:
+    """Return a workload converted, with the name, image and entrypoint of the options."""
     if options.entrypoint:
         source = with_entrypoint(source, options.entrypoint)
     if options.image:
@@ -100,6 +101,7 @@ def converted(source: Source, place: ImportContext, options: ImportOptions) -> I
 def refuse_taken(
     tree: Folder, done: Imported, others: Iterable[Imported], options: ImportOptions
 ) -> None:
+    """Raise ImportingError if the file of a spec is there, another one's, or behind a link."""
     path = done.file.path
     if any(other.file == done.file for other in others):
         raise ImportingError(f"{path} is another workload's already: import one of them by --name")

@@ -321,6 +321,7 @@ def _processes(run: NormalForm) -> int:
 
 
 def _resources(pod: Pod, pool: Pool | None) -> dict[str, Data]:
+    """Return what a pod requests, with the accelerators of a pool as `gpu`."""
     limits = pod.resources.get("limits", {})
     requested = {**limits, **pod.resources.get("requests", {})}
     resources: dict[str, Data] = {
@@ -367,6 +368,7 @@ def _device_claims(pod: Pod) -> dict[str, Data]:
 
 
 def _waiting(run: NormalForm, pod: Pod, place: Environment) -> dict[str, Data]:
+    """Return where a run waits for its nodes, and for which of them."""
     topology = {
         kind: pod.annotations[key] for kind, key in _TOPOLOGIES.items() if key in pod.annotations
     }
@@ -483,6 +485,7 @@ _SWITCHES = ("privileged", "allowPrivilegeEscalation", "readOnlyRootFilesystem")
 
 
 def _security(run: NormalForm, pod: Pod) -> dict[str, Data]:
+    """Return the user, rights and profiles that a pod sets."""
     context = run.pods[0].security
     security = {key: context.get(key) for key in ("runAsUser", "runAsGroup", "fsGroup")}
     added = sequence(dig(context, "capabilities", "add"))

@@ -125,6 +125,7 @@ def _unquoted(word: str) -> str:
 
 
 def _line(words: Sequence[str], redirected: Sequence[str], place: Location) -> Iterator[Line]:
+    """Yield a command without the programs in front of it, which are left."""
     if not words:
         return
     inner = unwrapped(tuple(words))

@@ -235,6 +235,7 @@ def _pod(
     *,
     alone: bool,  # whether the script that it starts is a ConfigMap's only file
 ) -> form.Pod:
+    """Return a pod with its external secrets, and its script at the path of an inline one."""
     external = {v.name: str(stores[v.secret]) for v in pod.declared if v.secret in stores}
     secrets = {name: external.get(name, source) for name, source in normalized.secrets.items()}
     path = started(pod) if alone else ""

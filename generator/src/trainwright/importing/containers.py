@@ -102,6 +102,7 @@ def volumes(pod: Pod, is_file: Callable[[Mount], bool]) -> Iterator[tuple[str, D
 def _volume(
     name: str, source: Mapping[str, Data], mounts: list[Mount]
 ) -> Iterator[tuple[str, Data]]:
+    """Yield a volume and its mounts, by its name; each further source by a name of its own."""
     # A command line may mount two sources by one name; a pod cannot.
     own = [mount for mount in mounts if mount.source == source]
     written = [_mount(mount) for mount in own]
@@ -164,6 +165,7 @@ def sidecars(pod: Pod, literal: Literal) -> Iterator[tuple[str, Data]]:
 
 
 def _container(written: Container, pod: Pod, literal: Literal) -> dict[str, Data]:
+    """Return an init container or a sidecar as a spec has it."""
     entries = build.variables(written, {})
     secret = {v.name: mapping(v.origin["secretKeyRef"]) for v in entries if v.secret}
     fields: dict[str, Data] = {

@@ -240,6 +240,7 @@ _NEEDED = frozenset({"image", "entrypoint", "apiVersion", "kind"})
 
 
 def _notes(source: Source, spec: Mapping[str, Data]) -> Iterator[str]:
+    """Yield what to know of a spec that is not an error: nulls, its script, spellings."""
     yield from unfilled_variables(source)
     without = [path.dotted for path, value in leaves(spec) if value is None]
     if without:

@@ -211,6 +211,7 @@ def _tolerated(toleration: dict[str, str]) -> str:
 
 
 def _ranks_together(differences: list[Difference]) -> Iterator[Difference]:
+    """Yield the differences, those of the ranks of equal processes as one."""
     ranks: dict[Pointer, list[int]] = {}
     for difference in differences:
         if in_group(difference.path).matches(_RANK) and difference.before is None:

@@ -162,6 +162,7 @@ def _parameters() -> list[click.Parameter]:
 
 
 def _structured(given: dict[str, Data]) -> Iterator[tuple[str, str, Data]]:
+    """Yield the keys of a service for options that have parts, each after its option."""
     for text in given.get("--mount", ()):
         yield "volumes", "--mount", [_mount(text)]
     for text in given.get("--tmpfs", ()):

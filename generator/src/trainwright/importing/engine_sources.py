@@ -129,6 +129,7 @@ def _source(part: SourceObject) -> EngineSource | None:
 
 
 def _argocd(part: SourceObject) -> EngineSource:
+    """Return an Application as what applies objects."""
     spec = part.spec
     sources = (mapping(spec.get("source")), *mappings(spec.get("sources")))
     applied = mappings(dig(part.body, "status", "resources"))
@@ -145,6 +146,7 @@ def _argocd(part: SourceObject) -> EngineSource:
 
 
 def _flux(part: SourceObject) -> EngineSource:
+    """Return a Kustomization as what applies objects."""
     entries = mappings(dig(part.body, "status", "inventory", "entries"))
     named = enumerate(zip(map(_entry, entries), entries, strict=True))
     return EngineSource(

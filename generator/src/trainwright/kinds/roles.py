@@ -47,6 +47,7 @@ def roles(body: Mapping[str, Data]) -> tuple[Role, ...]:
 
 
 def _roles(data: Data, name: str, pods: int, after: tuple[str, ...], at: Pointer) -> Iterator[Role]:
+    """Yield each group of equal pods below a value, with its name and its number of pods."""
     if isinstance(data, list):
         for index, item in enumerate(data):
             yield from _roles(item, name, pods, after, at / str(index))

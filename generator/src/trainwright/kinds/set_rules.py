@@ -23,6 +23,7 @@ _REASONS = frozenset(
 
 
 def _set(job_set: Mapping[str, Data], above: str, owner: str) -> Iterator[Hit]:
+    """Yield what JobSet refuses of a set of jobs: its sizes, and the order in which they start."""
     jobs = mappings(job_set.get("replicatedJobs"))
     names = [text(job.get("name")) for job in jobs]
     in_order = dig(job_set, "startupPolicy", "startupPolicyOrder") == "InOrder"
@@ -114,6 +115,7 @@ _RULE_NAME = Form(
 def _forms(
     job_set: Mapping[str, Data], jobs: Sequence[Mapping[str, Data]], above: str
 ) -> Iterator[Hit]:
+    """Yield a hit for each name that is not in the form that JobSet asks for."""
     rules = mappings(dig(job_set, "failurePolicy", "rules"))
     named = [(f"replicatedJobs/{i}/groupName", j, forms.LETTER_FIRST) for i, j in enumerate(jobs)]
     named += [("network/subdomain", mapping(job_set.get("network")), forms.LETTER_FIRST)]
@@ -153,6 +155,7 @@ def _claims(
 
 
 def _targets(job_set: Mapping[str, Data], names: list[str], above: str) -> Iterator[Hit]:
+    """Yield a hit for each policy that names a job or a reason that there is not."""
     rules = mappings(dig(job_set, "failurePolicy", "rules"))
     holders = [("successPolicy", mapping(job_set.get("successPolicy")))]
     holders += [(f"failurePolicy/rules/{index}", rule) for index, rule in enumerate(rules)]

@@ -90,6 +90,7 @@ _WRITTEN = ("/metadata/labels", "/metadata/annotations")
 
 
 def _differences(old: Data, new: Data, at: Pointer) -> Iterator[Pointer]:
+    """Yield where two values differ, as deep as both are mappings or lists of one length."""
     if _grew(old, new) or _grew(new, old) or (_is_map(old) and _is_map(new)):
         was, now = mapping(old), mapping(new)
         for key in (*was, *(key for key in now if key not in was)):

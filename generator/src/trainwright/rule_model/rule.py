@@ -121,6 +121,7 @@ def united(rules: Iterable[Rule]) -> dict[str, Rule]:
 
 
 def _united(parts: list[Rule]) -> Rule:
+    """Return one rule of the parts that several kinds have of it."""
     if len(parts) == 1:
         return parts[0]
     run = {kind: part.run for part in parts for kind in part.kinds}

@@ -76,6 +76,7 @@ def table() -> Mapping[str, Behaviour]:
 
 
 def _behaviour(name: str, project: Mapping[str, Data], row: Mapping[str, Data]) -> Behaviour:
+    """Return a row of the table, with what it has of its project."""
     others = {key: row[key] for key in ("since", "until", "gate", "value") if key in row}
     return Behaviour(
         name=name,

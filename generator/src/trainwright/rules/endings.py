@@ -59,6 +59,7 @@ def _starts_ranks(container: Container) -> bool:
 
 
 def _is_gang(subject: Subject) -> bool:
+    """Whether something starts all pods of an object together."""
     if QUEUE_LABEL in subject.labels or subject.spec.get("scheduling") is not None:
         return True
     if dig(subject.spec, "runPolicy", "schedulingPolicy") is not None:

@@ -156,6 +156,7 @@ def _unfit(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 def _unfit_for_job(subject: Subject) -> Iterator[tuple[str, str]]:
+    """Yield annotations that Kueue refuses of a Job, each with the reason."""
     given, spec = subject.annotations, subject.spec
     pods = min(amount(spec.get("parallelism")), amount(spec.get("completions"), 2**31))
     least = given.get(MIN_PARALLELISM)
@@ -197,6 +198,7 @@ def invalid_pod_set_group(subject: Subject) -> Iterator[Hit]:
 
 
 def _unfit_group(members: list[PodTemplate]) -> str:
+    """Return why pod sets cannot be placed as one group, or ""."""
     if len(members) != 2:
         return f"has {plural(len(members), 'pod set')}, not two"
     first, second = members

@@ -96,6 +96,7 @@ _IN_SPEC = {
 
 
 def _in_pod(template: PodTemplate) -> Iterator[Hit]:
+    """Yield a hit for each name in a pod that the API server refuses."""
     for field, form in _IN_POD.items() if not _IN_POD.keys().isdisjoint(template.spec) else ():
         at = f"{template.pointer}/spec/{field}"
         spec = _IN_SPEC.get(field, _NAME)
@@ -127,6 +128,7 @@ def invalid_label(subject: Subject) -> Iterator[Hit]:
 
 
 def _described(metadata: Mapping[str, Data], pointer: str) -> Iterator[Hit]:
+    """Yield a hit for each label or annotation that the API server refuses."""
     yield from _labelled(metadata, pointer, "labels")
     annotations = metadata.get("annotations")
     if not isinstance(annotations, dict):

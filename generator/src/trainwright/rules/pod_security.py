@@ -98,6 +98,7 @@ class Check:
     overrides: str = ""
 
     def exempts(self, pod: _Pod) -> bool:
+        """Whether a pod need not fulfil the check: on Windows, or with users of its own."""
         is_windows = dig(pod.spec, "os", "name") == "windows"
         is_user_namespace = pod.spec.get("hostUsers") is False
         return any(

@@ -85,6 +85,7 @@ def _permitted(
 def _refused(
     environment: Environment, waivers: Mapping[Pointer, Waiver], subject: str
 ) -> Iterator[Finding]:
+    """Yield a finding for each waiver of a rule that the environment requires."""
     for path, waiver in waivers.items():
         if waiver.rule in waivable():
             required = environment.severities[waiver.rule].place
@@ -110,6 +111,7 @@ def _remaining(
     today: str,
     used: set[Waiver],
 ) -> Iterator[Finding]:
+    """Yield findings that are not waived, with the severities of the environment."""
     for finding in findings:
         matching = [w for w in waivers if w.rule == finding.rule and finding.rule in waivable()]
         used.update(matching)
@@ -125,6 +127,7 @@ def _remaining(
 def _about(
     waivers: Mapping[Pointer, Waiver], today: str, used: set[Waiver], subject: str
 ) -> Iterator[Finding]:
+    """Yield a finding for each waiver that expired, waives nothing, or is of no waivable rule."""
     for path, waiver in waivers.items():
         if waiver.rule not in waivable():
             message = f"{waiver.rule} is not a rule that can be waived"

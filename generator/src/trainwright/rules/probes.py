@@ -70,6 +70,7 @@ def _ports(container: Container) -> set[str]:
 def _mistakes(
     name: str, handler: Mapping[str, Data], ports: set[str] | None, grace: int | None, minor: int
 ) -> Iterator[Problem]:
+    """Yield what the API server refuses of a probe or hook, after where it is."""
     handlers = [way for way in _WAYS[name] if handler.get(way) is not None]
     if len(handlers) != 1:
         present = " and ".join(handlers) or "none of them"
@@ -95,6 +96,7 @@ def _mistakes(
 def _of_way(
     way: str, action: Mapping[str, Data], ports: set[str] | None, grace: int | None, minor: int
 ) -> Iterator[Problem]:
+    """Yield what it refuses of one way to act, such as `httpGet`."""
     if way == "exec":
         if not sequence(action.get("command")):
             yield Pointer(), " has no command"
@@ -105,6 +107,7 @@ def _of_way(
 
 
 def _port(way: str, port: Data, ports: set[str] | None) -> Iterator[Problem]:
+    """Yield what it refuses of the port of a probe."""
     at, number = Pointer("/port"), count(port)
     if port is None:
         yield Pointer(), " has no port"

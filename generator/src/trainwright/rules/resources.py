@@ -83,6 +83,7 @@ def _memory_without_unit(subject: Subject) -> Iterator[Hit]:
 
 
 def _volume_without_unit(subject: Subject) -> Iterator[Hit]:
+    """Yield a hit for each scratch volume whose size has no unit."""
     for template in subject.templates:
         shm, _ = template.shm or ("", {})
         for at, volume in template.volumes:
@@ -173,7 +174,7 @@ def _in_memory(volume: Mapping[str, Data]) -> bool:
     return bool(dig(volume, "emptyDir", "medium") == "Memory")
 
 
-def _d03_shm(subject: Subject) -> Iterator[Hit]:
+def _shm_above_limit(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         main = template.main
         if template.shm is None or main is None:
@@ -223,7 +224,7 @@ def _d03_volumes(subject: Subject) -> Iterator[Hit]:
 
 @warning("TW703", spec=Pointer("/shm"), per_pod=True)
 def shm_exceeds_memory(subject: Subject) -> Iterator[Hit]:
-    yield from _d03_shm(subject)
+    yield from _shm_above_limit(subject)
     yield from _d03_volumes(subject)
 
 
@@ -391,6 +392,7 @@ def missing_pool_toleration(subject: Subject) -> Iterator[Hit]:
 
 
 def _tolerated(want: object, have: Sequence[object]) -> bool:
+    """Whether a toleration is among those that are there, or is covered by one."""
     wanted = mapping(want)
     return any(
         mapping(t).get("key") in (None, wanted.get("key"))

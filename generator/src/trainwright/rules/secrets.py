@@ -94,6 +94,7 @@ def _described(subject: Subject) -> Iterator[tuple[str, Mapping[str, Data]]]:
 
 
 def _in_metadata(subject: Subject) -> Iterator[Hit]:
+    """Yield a hit for each label or annotation with a credential."""
     for above, holder in _described(subject):
         for field, what in _FIELDS.items():
             for key, value in mapping(holder.get(field)).items():
@@ -175,6 +176,7 @@ def _decoded(encoded: str) -> str:
 
 
 def _in_words(subject: Subject, words: tuple[str, ...], pointer: str) -> Iterator[Hit]:
+    """Yield a hit for each word of a command line with a credential."""
     from trainwright.findings.redaction import of_words
 
     together = dict(of_words(words))

@@ -198,6 +198,7 @@ _LOADING = tuple(name for name in _WORKERS if "data" in name or "loader" in name
 
 
 def _per_process(container: Container) -> Iterator[tuple[str, int]]:
+    """Yield the numbers of threads or loading workers that each process starts."""
     for name, setting in variables(container).items():
         number = count(setting.value)
         if number and (name in _THREADS or name.lower() in _LOADING):

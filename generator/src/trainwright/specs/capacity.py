@@ -142,6 +142,7 @@ def _pool(pool: Pool, capacity: int, demand: Demand) -> CapacityCheck:
 
 
 def _budgets(environment: Environment, demand: Demand) -> Iterator[CapacityCheck]:
+    """Yield what a job needs of the GPU-hours and the money of its environment."""
     budget = environment.budget
     if budget.gpu_hours is not None and (demand.hours or demand.unbounded):
         yield CapacityCheck(

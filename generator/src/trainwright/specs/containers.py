@@ -81,6 +81,7 @@ def _uncounted(job: Job, spec: Layered, environment: Environment) -> Iterator[Fi
 
 
 def _volumes(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Yield a finding for each volume that is mounted nowhere, or whose claim does not fit."""
     mounted = {name for _, container in beside(job) for name in _volumes_of(container)}
     for volume in job.volumes:
         at = Pointer.of("volumes", volume.name)
@@ -160,6 +161,7 @@ def _places(
 def _repeated(
     places: Iterable[tuple[Pointer, Pointer, Mount]], spec: Layered, seen: dict[str, str]
 ) -> Iterator[Finding]:
+    """Yield a finding for each path with two mounts, and each mount of two parts of a volume."""
     for where, what, mount in places:
         path = mount.mount_path.rstrip("/") or "/"
         if path in seen:

@@ -58,6 +58,7 @@ class Demand:
         return self._with(other, sub)
 
     def _with(self, other: Demand, how: Callable[[Data, Data], Data]) -> Demand:
+        """Return two demands combined number by number, also those of their pools."""
         both = {
             name: self.of(name)._with(other.of(name), how) for name in {**self.pools, **other.pools}
         }
@@ -123,6 +124,7 @@ def nodes_of(group: Job) -> Range:
 
 
 def _of_group(job: Job, attempts: int) -> Demand:
+    """Return what the pods of a job or of a role request, over all attempts."""
     nodes = nodes_of(job)
     gpus = nodes * (job.resources.gpu + _outside_of_pools(job))
     if not gpus:

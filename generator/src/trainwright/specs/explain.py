@@ -105,6 +105,7 @@ def _below(data: Data, key: str) -> Iterator[Data]:
 
 
 def _explanation(spec: Layered, pointer: Pointer) -> Explanation:
+    """Return what decides a value, and what it overrides."""
     settings = list(_settings(spec, pointer))
     if not settings:  # inside a list: the list's own layer set it
         layer = spec.setter(pointer)

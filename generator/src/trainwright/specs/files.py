@@ -187,6 +187,7 @@ class _Folders:
     def _check(
         self, layer: Layer, path: str, file: Mapping[str, Data], names: Sequence[str]
     ) -> None:
+        """Note what is wrong with a folder that a layer names."""
         at, source = self._at / path / "from", file["from"]
         if not names:
             self._refuse(layer, at, f"{source} is a folder without files", "Name another one.")

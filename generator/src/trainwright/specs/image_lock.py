@@ -112,6 +112,7 @@ def _docker_configs() -> list[str]:
 
 
 def _digest(named: str, answer: Any) -> str:
+    """Return the digest that a registry answers with. Raise ImageError if there is none."""
     if answer.status_code == 404:
         raise ImageError(f"{named} is not in its registry")
     if not answer.ok:

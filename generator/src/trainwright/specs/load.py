@@ -116,6 +116,7 @@ def _unusable_name(name: str) -> str:
 
 
 def _is_environment(tree: Tree, name: str, extended: _Extended) -> bool:
+    """Whether a folder is an environment, or would be one if its files had their right names."""
     if tree.kind(environment_path(name)):
         return True
     inside = f"{ENVIRONMENTS}/{name}"
@@ -172,6 +173,7 @@ def _usual(name: str) -> str:
 
 
 def _job_names(tree: Tree, inside: str) -> tuple[list[str], list[Finding]]:
+    """Return the names of the jobs in a folder, and findings about its other entries."""
     names: list[str] = []
     findings: list[Finding] = []
     kind = tree.kind(inside)
@@ -267,6 +269,7 @@ def read_spec(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
 
 
 def _numbers(value: Data, pointer: Pointer, written: Mapping[str, str]) -> Data:
+    """Return data with its numbers as `read_spec` has them; `written` are their texts."""
     if isinstance(value, dict):
         return {key: _numbers(v, pointer / key, written) for key, v in value.items()}
     if isinstance(value, list):
@@ -334,6 +337,7 @@ class Reader(Owner):
             return dx.LAYOUT.at(Location(path), f"{path} cannot be read: {reason}")
 
     def _missing(self, path: str) -> Finding:
+        """Return the finding that a file does not exist, with the one that may be meant."""
         folder, _, name = path.rpartition("/")
         there = self.tree.entries(folder) if self.tree.kind(folder) == "folder" else ()
         near = [entry.name for entry in there if _meant(entry.name, (name,))]
@@ -451,6 +455,7 @@ class Reader(Owner):
     def _checked(
         self, path: str, against: Callable[[], schema.Schema], findings: list[Finding]
     ) -> Document | None:
+        """Return a document that is valid; else None, and add the findings."""
         document = self.document(path)
         if not isinstance(document, Document):
             findings.extend(document)
@@ -650,6 +655,7 @@ _MOST_BASES = 8
 
 
 def _cannot_extend(base: object, seen: list[str]) -> str:
+    """Return why a spec cannot be extended, or "" if it can."""
     if not isinstance(base, str):
         return "extends must be a string"
     folder, slash, name = base.partition("/")
@@ -662,6 +668,7 @@ def _cannot_extend(base: object, seen: list[str]) -> str:
 
 
 def _name_agrees(file: JobFile, document: Document) -> Iterator[Finding]:
+    """Yield a finding if a spec has another name than its file, or none."""
     name = document.data.get("name")
     if name is None:
         message = f"the file does not set its name: {file.name}"

@@ -102,6 +102,7 @@ def read(reader: Reader, environment: str) -> OwnObjects:
 
 
 def _names(tree: Tree, inside: str) -> tuple[list[str], list[Finding]]:
+    """Return the names of the files of objects in a folder, and findings about other entries."""
     names: list[str] = []
     findings: list[Finding] = []
     for entry in tree.entries(inside):

@@ -37,6 +37,7 @@ def problems(parts: Iterable[PodPart], spec: Layered, version: str) -> Iterator[
 
 
 def _violations(part: PodPart, version: str) -> Iterator[Violation]:
+    """Yield how a part of a pod breaks the schema of its field in a Kubernetes version."""
     *above, key = part.at.parts
     field_schema = schema.core_field(part.type_, part.field, key, len(above), version)
     if field_schema is None:

@@ -125,6 +125,7 @@ def _over(
 
 
 def _leaves(layer: Layer) -> Iterator[tuple[Pointer, Data]]:
+    """Yield each value that a layer writes, after its pointer."""
     for key, value in layer.data.items():
         if key == "files":  # digests are not written by hand
             for at, leaf in leaves(value, Pointer.of(key)):
@@ -165,6 +166,7 @@ def _removes_nothing(entry: _Written) -> Finding:
 
 
 def _dropped(entry: _Written) -> Iterator[Finding]:
+    """Yield a finding if a list drops items of the inherited list that it replaces."""
     lost = [item for item in entry.inherited if item not in entry.value]
     if lost and entry.pointer not in _COMMANDS:
         shown = listed([json.dumps(item, ensure_ascii=False) for item in lost])

@@ -217,6 +217,7 @@ def _known(names: Iterable[str], what: str) -> str:
 
 
 def _target(target: str, spec: Layered, environment: Environment) -> Finding:
+    """Return the finding that a target is not installed, or that none is chosen."""
     at, installed = Pointer("/target"), sorted(environment.targets)
     if installed and spec.setter(at).label == BUILT_IN:
         message = f"no target is chosen: {environment.name} has {', '.join(installed)}"
@@ -229,6 +230,7 @@ def _target(target: str, spec: Layered, environment: Environment) -> Finding:
 
 
 def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
+    """Yield a finding for each name of something that the environment does not have."""
     target, pool, name = job.target, spec.data.get("pool"), environment.name
     if target not in (*environment.targets, ADOPTED):
         yield _target(target, spec, environment)

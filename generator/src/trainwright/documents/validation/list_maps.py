@@ -62,6 +62,7 @@ class ListMaps:
         return tuple(violations)
 
     def _walk(self, node: _Node, data: Data, path: _Path, violations: list[Violation]) -> None:
+        """Add the violations of all lists in some data, by what a schema says of them."""
         fields, more, items = node.below or self._below(node)
         if isinstance(data, dict):
             for key, value in data.items():
@@ -120,6 +121,7 @@ class ListMaps:
 
 
 def _same(node: _Node, data: Sequence[Data], path: _Path) -> list[Violation]:
+    """Return a violation for each item of a list that repeats another one."""
     if node.sort == "map" and not node.defaults and _distinct(node.keys, data):
         return []
     violations, seen = [], dict[str, int]()

@@ -183,6 +183,7 @@ def variable(name: str, entry: Fields) -> Fields | None:
 
 
 def _pairs(value: Data) -> Iterable[tuple[str, Data]]:
+    """Yield names and values of a mapping, a list of either, or a text of assignments."""
     if isinstance(value, str):
         value = [word for text in words(value) for word in text.split(",") if "=" in word]
     if isinstance(value, Mapping):

@@ -119,6 +119,7 @@ _CLOSING = ("additionalProperties", "unevaluatedProperties")
 
 
 def _failure(error: jsonschema_rs.ValidationError, look: SchemaInput) -> _Failure:
+    """Return an error of the validator with the schema, the keyword and the value that it's about."""
     kind: Any = error.kind  # the class of each keyword has fields of its own
     inner = getattr(kind, "error", None)  # propertyNames: what is wrong with the name
     at = inner or error
@@ -240,6 +241,7 @@ def _kind(value: Data) -> str:
 
 
 def _article(json_type: str) -> str:
+    """Return a type of JSON with its article."""
     return {
         "object": "a mapping",
         "array": "a list",
@@ -268,6 +270,7 @@ def _described(schema: Mapping[str, Data], name: str = "") -> str:
 
 
 def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    """Yield the violation that a value has another type, with the value that may be meant."""
     wanted = failure.wanted
     types = [wanted] if isinstance(wanted, str) else list(wanted)
     types = [name for name in types if name != "null"] or types  # it is allowed, never what to do
@@ -369,6 +372,7 @@ def _quoted(pointer: Pointer, failure: _Failure) -> str:
 
 
 def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    """Yield a violation for each key that a mapping cannot have, with the one that may be meant."""
     properties = failure.schema.get("properties", {})
     known = [key for key in properties if key not in failure.excluded]
     if pointer and (remedy := translation.of_mapping(pointer, failure.instance)):
@@ -523,6 +527,7 @@ _NOT_CHOSEN = ("", None, "adopted")  # the target that `adopt` writes is no choi
 
 
 def _enum(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    """Yield the violation that a value is none of those allowed, with the one that may be meant."""
     allowed = [str(value) for value in failure.wanted if value not in _NOT_CHOSEN]
     value = failure.instance
     message = f"{_name(pointer)} is {show(value)}"
@@ -561,6 +566,7 @@ _VERSION = re.compile(r"v?(\d+\.\d+)(?:[.+-].*)?")
 
 
 def _pattern(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    """Yield the violation that a text is not in the form of its field."""
     described = _described(failure.schema)
     if "integer" in failure.schema.get("type", "") and str(failure.instance).isdigit():
         message = f"{_name(pointer)} is the string {_shown(pointer, failure.instance)}"

@@ -86,6 +86,7 @@ def _of_text(field: str, value: str) -> Iterator[Fields]:
 
 
 def _forms_of_field(pointer: Pointer, value: Data, around: Fields) -> Iterable[Fields | None]:
+    """Yield the fields for a value in the form of Kubernetes, Docker or a command line."""
     *above, field = pointer.parts
     if field == "secrets" and around.get("kind") == _JOB_SPEC:
         return  # a name says neither which key nor which variable

@@ -429,6 +429,7 @@ def _device_claims(job: Job) -> list[Data]:
 
 
 def _volume(job: Job, volume: Volume) -> dict[str, Data]:
+    """Return a volume, with its first mount beside its source and the others in a list."""
     made = {"persistentVolumeClaim": {"claimName": _claim_name(job, volume)}}
     rendered: dict[str, Data] = {
         "name": volume.name,
@@ -525,6 +526,7 @@ def _network_policy(job: Job) -> dict[str, Data]:
 
 
 def _claim(job: Job, volume: Volume) -> dict[str, Data]:
+    """Return a claim that is created for a volume."""
     assert volume.create is not None
     # Ranks on several nodes need a volume that several nodes can mount.
     modes = volume.create.access_modes or (
@@ -557,6 +559,7 @@ def _placement(job: Job, environment: Environment) -> dict[str, Data]:
 
 
 def _pod_security(job: Job, environment: Environment) -> dict[str, Data]:
+    """Return the pod's security context: what the environment demands, and what the job sets."""
     context: dict[str, Data] = {}
     if TARGETS[job.target].envelope:
         pass  # Docker has no such check

@@ -20,6 +20,7 @@ def init_containers(job: Job) -> list[dict[str, Data]]:
 
 
 def _container(container: Container) -> dict[str, Data]:
+    """Return a container, without fields that are empty."""
     fields: dict[str, Data] = {
         "name": container.name,
         "image": container.image,

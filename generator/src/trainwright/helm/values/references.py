@@ -164,6 +164,7 @@ def _written(fact: str | Variable) -> str:
 def _problem(
     at: Pointer, reference: str | None, facts: Mapping[str, RunFact], kind: str
 ) -> Iterator[Problem]:
+    """Yield why a reference cannot be replaced, if it cannot."""
     if reference is None:
         message = f"`${{{{` in {at.dotted} is not closed by `}}}}` on the same line"
         yield dx.REFERENCE, Unsupported(at, message, f"Close it. {_LITERAL}")
@@ -279,6 +280,7 @@ def _mapped(value: Data, at: Pointer, visit: Visit) -> Data:
 
 
 def _mapped_fields(value: Data, at: Pointer, visit: Visit) -> Data:
+    """Return a dataclass with each text in its fields replaced."""
     changed = {}
     for field in dataclasses.fields(value):
         elsewhere = field.metadata.get("unwritten") and field.name != _ROLE

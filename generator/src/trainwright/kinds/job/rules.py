@@ -49,6 +49,7 @@ def _not_served(subject: Subject, template: PodTemplate) -> Iterator[Hit]:
 def _unfit(
     service: Mapping[str, Data], subdomain: str, job: str, template: PodTemplate
 ) -> Iterator[Hit]:
+    """Yield why a Service gives the pods of a job no names."""
     pointer = "/spec/template/spec/subdomain"
     own = {"batch.kubernetes.io/job-name": job, "job-name": job, **template.labels}
     selector = mapping(service.get("selector"))

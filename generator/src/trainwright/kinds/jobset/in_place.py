@@ -89,6 +89,7 @@ _TOKEN = [
 
 
 def _agent(image: str) -> Container:
+    """Return the sidecar by which JobSet restarts the containers of a pod in place."""
     annotation = "metadata.annotations['jobset.sigs.k8s.io/jobset-name']"
     return Container(
         name=AGENT,

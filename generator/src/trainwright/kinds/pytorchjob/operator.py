@@ -142,6 +142,7 @@ def _of_role(job: _Job, role: str, count: int) -> PodGroup:
     has_fields = any(variable.origin for variable in first.declared)
 
     def pod(index: int) -> Pod:
+        """Return the pod of an index, as the first one is."""
         name, declared = names[index], first.declared
         if has_fields:
             declared = build.variables_with(declared, container, {"metadata.name": name})
@@ -195,6 +196,7 @@ def _of_master(job: _Job, rank: int) -> Iterator[EnvVar]:
 
 
 def _of_elastic(job: _Job, policy: Mapping[str, Data]) -> Iterator[EnvVar]:
+    """Yield the variables of torchrun that the operator sets for an elastic job."""
     if _WORKER not in job.replicas or job.sizes is None:
         raise ManifestError(f"PyTorchJob {job.name} has an elasticPolicy, but no Worker")
     low, high = job.sizes

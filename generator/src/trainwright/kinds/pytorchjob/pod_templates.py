@@ -13,6 +13,7 @@ from trainwright.objects.pods.template import PodTemplate
 
 
 def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
+    """Yield the pod template of each role."""
     spec = manifest.spec
     limit = dig(spec, "runPolicy", "backoffLimit")
     processes = spec.get("nprocPerNode")

@@ -74,6 +74,7 @@ def _live(elastic: Elastic) -> tuple[str, ...]:
 
 
 def _run_policy(job: Job, environment: Environment) -> dict[str, Data]:
+    """Return how the operator ends, retries, queues and suspends a run."""
     # Running frees the GPUs of workers that hang after the master is done, and keeps finished
     # pods for their logs. There is no TTL: it deletes the object, and GitOps would train again.
     policy: dict[str, Data] = {"cleanPodPolicy": "Running", "backoffLimit": job.retries}

@@ -102,6 +102,7 @@ def _with_shared_memory(pod: Pod) -> Pod:
 def _numbered(
     made: Pod, names: Sequence[str], first: int, nodes: int, head: str, index: int
 ) -> Pod:
+    """Return a pod of an index with its name and the variables of its rank."""
     place = {
         "TRAINWRIGHT_MASTER_ADDR": head,
         "TRAINWRIGHT_MASTER_PORT": _PORT,

@@ -65,6 +65,7 @@ _OWN = {"framework": "pytorch", "priority": 0}
 
 
 def _pod(job: str, spec: Mapping[str, Data], template: PodTemplate, index: int, size: int) -> Pod:
+    """Return a pod of the run, with its agent if one is injected."""
     container, injects = _container(job, spec, template), bool(spec.get("injectLattice"))
     name = f"{job}-worker-{index}"
     pod = build.pod(

@@ -12,6 +12,7 @@ from trainwright.objects.pods.template import PodTemplate
 
 
 def pod_template(manifest: Manifest) -> PodTemplate:
+    """Return the pod template of a TrainingJob."""
     spec = manifest.spec
     # Lattice takes pods away and starts others whenever it resizes a job.
     resized = spec.get("minSize") != spec.get("maxSize")

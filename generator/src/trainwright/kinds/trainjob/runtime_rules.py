@@ -59,6 +59,7 @@ _CONTAINERS = {
 
 
 def _step(job: Mapping[str, Data], pointer: str, container: str) -> Iterator[Hit]:
+    """Yield a hit if a step of a runtime has several replicas, or lacks its container."""
     if job.get("replicas") not in (None, 1):
         yield Hit(
             f"{pointer}/replicas", f"replicas is {job['replicas']}, it must be 1", form="refused"
@@ -184,6 +185,7 @@ def patch_without_target(subject: Subject) -> Iterator[Hit]:
 
 
 def _unknown_targets(subject: Subject, runtime: Manifest) -> Iterator[Hit]:
+    """Yield a hit for each patch of a job or a container that its runtime does not have."""
     jobs = {
         text(job.get("name")): mapping(dig(job, "template", "spec", "template", "spec"))
         for job in mappings(dig(runtime.spec, "template", "spec", "replicatedJobs"))

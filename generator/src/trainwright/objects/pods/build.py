@@ -196,6 +196,7 @@ def _variable(entry: Mapping[str, Data], fields: Mapping[str, str]) -> EnvVar:
 
 
 def _from_elsewhere(name: str, origin: Mapping[str, Data], fields: Mapping[str, str]) -> EnvVar:
+    """Return a variable whose value is from a field, a Secret, a ConfigMap or a resource."""
     kind = next(iter(origin))
     reference = mapping(origin[kind])
     if kind == "fieldRef":
@@ -238,6 +239,7 @@ _OF_MOUNTS = frozenset({"name", "mountPath", "subPath", "readOnly"})
 
 
 def _mounts(template: PodTemplate, container: Container) -> Iterator[Mount]:
+    """Yield the mounts of a container, each with the source of its volume."""
     sources = _volumes(template)
     for mount in container.mounts:
         volume = text(mount.get("name"))

@@ -61,6 +61,7 @@ def _needs_keys(git: GitCode) -> bool:
 
 
 def _fetching(git: GitCode, image: str) -> Container:
+    """Return the init container that fetches a commit, by git-sync."""
     words = [
         f"--repo={git.url}",
         f"--ref={git.commit}",

@@ -90,6 +90,7 @@ def _boolean(name: str, value: bool, style: FlagStyle) -> Iterator[str]:
 
 
 def _list(name: str, form: str, items: list[str], style: FlagStyle) -> Iterator[str]:
+    """Yield the words for a flag with a list, in the form that its parser expects."""
     if form == "words":
         yield f"{style.form.partition('k')[0]}{name}"
         yield from items
@@ -199,6 +200,7 @@ def spelled_as(flags: Mapping[str, Data], others: Mapping[str, Data]) -> dict[st
 
 
 def _spelled_as(value: Data, other: Data) -> Data:
+    """Return a value with its decimal numbers as another value writes them."""
     if isinstance(other, Mapping):
         other = next(iter(other.values()), None)
     if isinstance(value, Mapping):

@@ -286,6 +286,7 @@ _TOKEN = re.compile(rf"[{re.escape(_BETWEEN)}]+|[^{re.escape(_BETWEEN)} \t\r]+")
 
 
 def _tokens(script: str) -> list[str]:
+    """Return the words of a script, and the signs between its commands."""
     if not _QUOTED.search(script):  # the lexer takes a hundred times as long
         return _TOKEN.findall(script)
     lexer = shlex.shlex(script, posix=True, punctuation_chars=_BETWEEN)

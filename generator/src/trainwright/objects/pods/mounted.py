@@ -28,6 +28,7 @@ def _files(
     source: Mapping[str, Data],
     configs: Mapping[str, Mapping[str, Data]],
 ) -> Iterator[tuple[str, str]]:
+    """Yield the path and text of each file of a ConfigMap that a mount shows."""
     data = configs.get(text(source.get("name")), {})
     folder, sub_path = text(mount.get("mountPath")), text(mount.get("subPath"))
     for item, inside in shown(source, data, sub_path):

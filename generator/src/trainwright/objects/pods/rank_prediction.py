@@ -44,6 +44,7 @@ def _trains(command: tuple[str, ...]) -> bool:
 
 
 def _of_pod(pod: Pod, pods: int) -> tuple[Process, ...]:
+    """Return the processes of a pod, each with the rank that it will read."""
     if pod.agent:
         return tuple(
             _process(pod, {variable.name: variable.value for variable in variables}, pod.index)

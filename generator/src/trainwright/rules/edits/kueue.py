@@ -89,6 +89,7 @@ _FIXED = tuple(kind for kind in SERVED.values() if kind.immutable_template)
 
 
 def _placed(kind: Kind) -> tuple[EditRow, ...]:
+    """Return the rows for fields that Kueue sets in the pods of a kind."""
     templates = [re.sub(r"/\d+(?=/|$)", "/*", template) for template in kind.placed]
     source = EditSource((kind.group_kind,), upstream("kueue/writes-placement").source)
     return source.inferred(

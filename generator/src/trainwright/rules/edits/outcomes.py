@@ -80,6 +80,7 @@ def _until_admitted(refused: EditOutcome) -> EditOutcome:
 
 
 def _of(edit: Edit) -> tuple[EditOutcome, ...]:
+    """Return the outcomes of an edit, the worst first; only refusals if there are any."""
     by_reason: dict[tuple[str, str], EditOutcome] = {}
     for path in edit.paths:
         row = table.row_for(edit, path)
