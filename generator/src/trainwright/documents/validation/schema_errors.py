@@ -119,7 +119,7 @@ _CLOSING = ("additionalProperties", "unevaluatedProperties")
 
 
 def _failure(error: jsonschema_rs.ValidationError, look: SchemaInput) -> _Failure:
-    """Return an error of the validator with the schema, the keyword and the value that it's about."""
+    """Return an error of the validator with the schema, the keyword and its value."""
     kind: Any = error.kind  # the class of each keyword has fields of its own
     inner = getattr(kind, "error", None)  # propertyNames: what is wrong with the name
     at = inner or error
