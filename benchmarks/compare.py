@@ -6,7 +6,8 @@ Each revision is checked out into a temporary worktree and started from there, w
 this environment, over files of its own that begin alike: the jobs are copies of those that BEFORE
 ships. The processes of both alternate, and which of them is first alternates as well. What is
 compared is the CPU time of a process and its children, since others may use the machine. A scenario
-is slower where three of four pairs are, by more than `--limit`; the command ends with 1 then.
+is slower where three of four pairs are, by more than `--limit`; the command ends with 1 then. What
+one of them cannot do is skipped, by its own words.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,14 +36,52 @@ class Side:
     tree: Path
     root: Path
 
-    def start(self, *arguments: str) -> float:
-        """Run a command, and return its CPU time in seconds."""
-        environment = {
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {
             **os.environ,
             "PYTHONPATH": str(self.tree / "generator/src"),
             "XDG_CACHE_HOME": str(self.root / "cache"),
         }
-        return manifests.timed([*COMMAND, *arguments], environment, self.root).processor
+
+    def start(self, arguments: Sequence[str]) -> float:
+        """Run a command, and return its CPU time in seconds."""
+        return manifests.timed([*COMMAND, *arguments], self._environment, self.root).processor
+
+    def save(self, arguments: Sequence[str]) -> float:
+        """Return the CPU time in seconds that a command which watches needs for one save."""
+        command = [*COMMAND, *arguments]
+        spec = self._spec
+        with subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=self._environment,
+            cwd=self.root,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            _answer(process.stdout)
+            before = _used(process.pid)
+            for number in range(_SAVES):
+                text = spec.read_text().partition("# saved")[0]
+                spec.write_text(f"{text}# saved\nmaxDuration: {number + 1}h\n")
+                _answer(process.stdout)
+            used = _used(process.pid) - before
+            process.terminate()
+        return used / _SAVES
+
+    def refusal(self, arguments: Sequence[str]) -> str:
+        """Return what a revision says that lacks a command or one of its options, else ""."""
+        command = [*COMMAND, *arguments, "--help"]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=self._environment, check=False
+        )
+        return done.stderr.strip().rpartition("\n")[2] if done.returncode else ""
+
+    @property
+    def _spec(self) -> Path:
+        return sorted((self.root / "environments").glob("*/jobs/*-0001.yaml"))[0]
 
     def clean(self) -> None:
         """Take away what is rendered and remembered."""
@@ -55,32 +94,54 @@ class Side:
 
     def edit(self) -> None:
         """Render and commit, and then change a line of one job and render it, if not done yet."""
-        spec = sorted((self.root / "environments").glob("*/jobs/*-0001.yaml"))[0]
-        if "# edited" in spec.read_text():
+        if "# edited" in self._spec.read_text():
             return
-        self.start("render")
+        self.start(["render"])
         commit(self.root)
-        spec.write_text(f"{spec.read_text()}resources: {{memory: 7Gi}} # edited\n")
-        self.start("render")
+        self._spec.write_text(f"{self._spec.read_text()}resources: {{memory: 7Gi}} # edited\n")
+        self.start(["render"])
+
+
+_SAVES = 10
+
+
+def _answer(lines: Iterable[str]) -> None:
+    """Read the next answer, which is JSON in several lines."""
+    for line in lines:
+        if line.rstrip() == "}":
+            return
+    raise SystemExit("a command that watches has ended")
+
+
+def _used(pid: int) -> float:
+    """Return the CPU time in seconds of a process and of its children that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A command, and what comes before each of its runs, which is not measured."""
+    """A command, as revisions spell it, and what comes before each of its runs, which is not
+    measured.
+    """
 
-    arguments: tuple[str, ...]
+    spellings: tuple[tuple[str, ...], ...]
     before: Callable[[Side], object] = lambda _: None
+    measure: Callable[[Side, Sequence[str]], float] = Side.start
 
 
+_MANIFESTS = ("manifests", "-o", "json")
+_PLAN = ("plan", "--against", "HEAD")
 SCENARIOS = {
-    "validate": Scenario(("validate", "manifests", "-o", "json")),
-    "render from cold": Scenario(("render",), Side.clean),
-    "render --check": Scenario(("render", "--check", "--no-cache")),
-    "check from cold": Scenario(("check",), Side.forget),
-    "check again": Scenario(("check",)),
-    "list jobs": Scenario(("list", "jobs")),
-    "plan": Scenario(("plan", "--against", "HEAD"), Side.edit),
-    "--help": Scenario(("--help",)),
+    "validate": Scenario((("validate", *_MANIFESTS), ("check", "--manifests", *_MANIFESTS))),
+    "render from cold": Scenario((("render",),), Side.clean),
+    "render --check": Scenario((("render", "--check", "--no-cache"),)),
+    "check from cold": Scenario((("check",),), Side.forget),
+    "check again": Scenario((("check",),)),
+    "list jobs": Scenario((("list", "jobs"),)),
+    "plan": Scenario((_PLAN,), Side.edit),
+    "a save, watched": Scenario(((*_PLAN, "-o", "json", "--watch"),), Side.edit, Side.save),
+    "--help": Scenario((("--help",),)),
 }
 
 
@@ -104,7 +165,9 @@ def main() -> None:
             prepare(sides, options.documents, options.jobs)
             print(f"CPU seconds, median of {options.runs} pairs: {options.before}, {options.after}")
             slower = [
-                only for only in options.only if compare(only, sides, options.runs) > options.limit
+                name
+                for name in SCENARIOS  # in this order, since some change the files
+                if name in options.only and compare(name, sides, options.runs) > options.limit
             ]
     if slower:
         sys.exit(f"slower: {', '.join(slower)}")
@@ -134,20 +197,28 @@ def prepare(sides: tuple[Side, Side], documents: int, jobs: int) -> None:
 def compare(name: str, sides: tuple[Side, Side], runs: int) -> float:
     """Print how both do in a scenario; the ratio that three of four pairs are above."""
     scenario = SCENARIOS[name]
+    commands: dict[Side, Sequence[str]] = {}
+    for side in sides:
+        refusals = {spelling: side.refusal(spelling) for spelling in scenario.spellings}
+        spelled = [spelling for spelling, refusal in refusals.items() if not refusal]
+        if not spelled:
+            print(f"{name:18} skipped, {side.root.name}: {refusals[scenario.spellings[0]]}")
+            return 0
+        commands[side] = spelled[0]
     times: dict[Side, list[float]] = {side: [] for side in sides}
     for side in sides:  # once without measuring, for what comes before is remembered
         scenario.before(side)
-        side.start(*scenario.arguments)
+        scenario.measure(side, commands[side])
     for run in range(runs):
         for side in sides if run % 2 else reversed(sides):
             scenario.before(side)
-            times[side].append(side.start(*scenario.arguments))
+            times[side].append(scenario.measure(side, commands[side]))
     before, after = (times[side] for side in sides)
     ratios = [b / a for a, b in zip(before, after, strict=True)]
     low, middle, high = statistics.quantiles(ratios, n=4)
     print(
-        f"{name:18} {statistics.median(before):7.2f} {statistics.median(after):7.2f}"
-        f"   ratio {middle:.2f} ({low:.2f} to {high:.2f})",
+        f"{name:18} {statistics.median(before):7.3f} {statistics.median(after):7.3f}"
+        f"   ratio {middle:.2f} ({low:.2f} to {high:.2f}), least {min(after) / min(before):.2f}",
         flush=True,
     )
     return low
