@@ -62,7 +62,7 @@ class Manifest(ObjectBody):
         """
         return isinstance(self.body.get("items"), list)
 
-    @property
+    @cached_property
     def group_kind(self) -> GroupKind:
         return GroupKind.of(self.api_version, self.kind)
 

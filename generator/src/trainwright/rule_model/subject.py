@@ -87,6 +87,8 @@ class Subject(ObjectBody):
 
     def _with_configs(self, template: PodTemplate) -> PodTemplate:
         """A template with the data of the ConfigMaps around it that it has as volumes."""
+        if CONFIGMAP not in self.around.by_kind:
+            return template
         where = self.manifest.namespace
         names = {text(dig(volume, "configMap", "name")) for _, volume in template.volumes}
         config_maps = {name: self.around.named(CONFIGMAP, name, where) for name in names}

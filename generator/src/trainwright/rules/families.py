@@ -92,12 +92,13 @@ class _Choice:
     """The rules about objects of a kind, chosen by the parts of keys and texts in `about`.
 
     Objects of a kind mostly have the same keys and texts. Those without any part are `silent`, and
-    not searched again.
+    not searched again; of the others the parts are kept.
     """
 
     rules: tuple[Rule, ...]
     _silent: set[str] = field(default_factory=set)
-    _by_parts: dict[tuple[str, ...], tuple[Rule, ...]] = field(default_factory=dict)
+    _telling: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _by_parts: dict[frozenset[str], tuple[Rule, ...]] = field(default_factory=dict)
 
     @cached_property
     def _parts(self) -> tuple[str, ...]:
@@ -105,27 +106,32 @@ class _Choice:
 
     def concerning(self, words: Iterable[str]) -> tuple[Rule, ...]:
         """The rules that an object with these keys and texts can break."""
-        fresh = set(words).difference(self._silent)
-        text = plain("\n".join(fresh))
-        parts = tuple([part for part in self._parts if part in text])
-        if len(self._silent) > _MOST:
+        if len(self._silent) + len(self._telling) > _MOST:
             self._silent.clear()
-        self._silent.update(fresh if not parts else self._without(parts, fresh))
+            self._telling.clear()
+        heard = set(words).difference(self._silent)
+        self._learn(heard.difference(self._telling))
+        telling = heard.intersection(self._telling)
+        parts = frozenset(part for word in telling for part in self._telling[word])
         return self._by_parts.get(parts) or self._with(parts)
 
-    def _without(self, parts: tuple[str, ...], words: Iterable[str]) -> Iterator[str]:
-        for word in words:
+    def _learn(self, words: set[str]) -> None:
+        """Find the parts of new words: of all at once, since most have none."""
+        text = plain("\n".join(words))
+        parts = [part for part in self._parts if part in text]
+        for word in words if parts else ():
             text = plain(word)
-            if not any(part in text for part in parts):
-                yield word
+            if told := tuple(part for part in parts if part in text):
+                self._telling[word] = told
+        self._silent.update(words.difference(self._telling))
 
-    def _with(self, parts: tuple[str, ...]) -> tuple[Rule, ...]:
+    def _with(self, parts: frozenset[str]) -> tuple[Rule, ...]:
         if len(self._by_parts) > _MOST:
             self._by_parts.clear()
         self._by_parts[parts] = rules = tuple(
             rule
             for rule in self.rules
-            if not rule.about or not {*parts}.isdisjoint(map(plain, rule.about))
+            if not rule.about or not parts.isdisjoint(map(plain, rule.about))
         )
         return rules
 

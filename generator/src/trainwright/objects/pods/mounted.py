@@ -54,6 +54,8 @@ def named_in(line: str, files: Mapping[str, str], folder: str) -> Iterator[tuple
     """Yield path and content of each file that a command names, by its whole path or by that from
     the folder in which the command starts.
     """
+    if not files:
+        return
     below = "" if CHANGES_FOLDER.search(line) else f"{folder.rstrip('/')}/"
     for path, content in files.items():
         names = {path, path.removeprefix(below)} if folder and below else {path}

@@ -705,7 +705,7 @@ def _of_forms(text: str, marked: str) -> Iterator[Found]:
 def credentials(text: str) -> Iterator[Found]:
     """Yield all credentials that a text shows by form, command or randomness; they may overlap."""
     plain = _unescaped(text)
-    if marked := "\n".join(line for line in plain.split("\n") if not _is_dull(line)):
+    if marked := "\n".join(_marked(plain.split("\n"))):
         yield from _searched(plain, marked)
 
 
@@ -717,29 +717,38 @@ def _searched(text: str, marked: str) -> Iterator[Found]:
 
 
 _REPEATED = 500  # characters of a line that is worth remembering
+_MOST = 1 << 16
+_dull: set[str] = set()
 
 
-def _is_dull(line: str) -> bool:
-    """Whether no credential is in a line, and none of several lines begins in it or ends.
+def _marked(lines: list[str]) -> list[str]:
+    """Return the lines that may hold a credential, or in which one of several begins or ends.
 
-    What is rendered for many jobs has the same lines again and again, of which nearly all are dull.
+    What is rendered for many jobs has the same lines again and again, of which nearly all are dull,
+    and the others are so mostly.
     """
-    return _remembered(line) if len(line) <= _REPEATED else _looks_dull(line)
+    fresh = [line for line in lines if line not in _dull]
+    if not fresh:
+        return fresh
+    together = "\n".join(fresh)
+    hinted = tuple((hint, form) for hint, form in _BY_HINT if hint in together)
+    marked = [line for line in fresh if not _is_dull(line, hinted)]
+    if len(_dull) > _MOST:
+        _dull.clear()
+    _dull.update(line for line in set(fresh).difference(marked) if len(line) <= _REPEATED)
+    return marked
 
 
 _BY_HINT = tuple((hint, form) for form, hints in _HINTS for hint in hints)
 
 
-def _looks_dull(line: str) -> bool:
-    for hint, form in _BY_HINT:
+def _is_dull(line: str, hinted: Iterable[tuple[str, _Form]]) -> bool:
+    for hint, form in hinted:
         if hint in line and (form.lines or _compiled(form).search(line)):
             return False
     if any(map(_PROGRAMS.__contains__, map(_program, _ARGUMENT.findall(line)))):
         return False
     return not any(next(_of_word(word, 0), None) for word in _WORD.findall(line))
-
-
-_remembered = lru_cache(maxsize=1 << 16)(_looks_dull)
 
 
 def suspicious(text: str) -> bool:
