@@ -30,7 +30,7 @@ from trainwright.files.memo import Cell
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Folder, Tree
 from trainwright.helm import engines
-from trainwright.plan.comparison import PlanOptions
+from trainwright.plan.merge import PlanOptions
 from trainwright.plan.session import PlanSession
 from trainwright.render import build as plan
 from trainwright.reports.style import Style, written

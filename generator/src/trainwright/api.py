@@ -167,7 +167,8 @@ class Repository:
         specs in the working tree, by path from the root, planned as if they were written. Raise
         TrainwrightError if git lacks a commit, or if the two have no common ancestor.
         """
-        from trainwright.plan.comparison import Comparison, PlanOptions
+        from trainwright.plan.comparison import Comparison
+        from trainwright.plan.merge import PlanOptions
 
         options = PlanOptions(
             against=against,

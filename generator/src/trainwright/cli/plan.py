@@ -82,7 +82,7 @@ def plan(  # noqa: PLR0913 - an option each
     Exits with 1 when the API server would refuse a change or a job cannot be rendered.
     """
     from trainwright.api import wired
-    from trainwright.plan.comparison import Comparison, PlanOptions
+    from trainwright.plan.merge import PlanOptions
     from trainwright.plan.session import PlanSession
     from trainwright.reports.style import Style, written
 
@@ -103,14 +103,11 @@ def plan(  # noqa: PLR0913 - an option each
     options = PlanOptions(
         against=against, head=head, today=today(), helm=helm, crds=crds, wired=wired
     )
-    watched = PlanSession(context.root, selections, options)
+    session = PlanSession(context.root, selections, options)
 
-    def planned(edits: Collection[str] | None = None) -> tuple[str, bool]:
+    def planned(edits: Collection[str] = ()) -> tuple[str, bool]:
         with context.progress("planning", output):
-            if edits is None:
-                made = Comparison(context.root, selections, options).plan()
-            else:
-                made = watched.plan(edits, today())
+            made = session.plan(edits, today())
         if page is not None:
             _write(page, written("plan", "html", made, style))
         return written("plan", output, made, style), made.blocked

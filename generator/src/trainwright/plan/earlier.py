@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from posixpath import join
 
 from trainwright.datatypes.layout import RENDERED, JobFile
@@ -38,7 +38,17 @@ class Earlier:
     def objects(self, files: Iterable[JobFile]) -> Mapping[JobFile, Set[str]]:
         """Return the objects of all runs ever recorded for these jobs, asking git once per job."""
         wanted = tuple(files)
-        self._ask([file for file in wanted if file not in self._known])
+        new = [file for file in wanted if file not in self._known]
+        self._known |= {file: set() for file in new}
+        for start in range(0, len(new), _AT_ONCE):
+            paths = map(self._path, new[start : start + _AT_ONCE])
+            patches = self._repository.git(*_PATCHES, self.commit, "--", *paths)
+            file = JobFile("", "")
+            for environment, job, name in _OBJECT.findall(patches):
+                if name:
+                    self._known[file].add(name.decode())
+                else:
+                    file = JobFile(environment.decode(), job.decode())
         return {file: self._known[file] for file in wanted}
 
     def texts(self, file: JobFile, name: str) -> dict[str, str]:
@@ -50,19 +60,6 @@ class Earlier:
             if recorded is not None and recorded.record.object == name and recorded.intact:
                 return recorded.texts()
         return {}
-
-    def _ask(self, files: Sequence[JobFile]) -> None:
-        names: dict[JobFile, set[str]] = {file: set() for file in files}
-        for start in range(0, len(files), _AT_ONCE):
-            paths = map(self._path, files[start : start + _AT_ONCE])
-            patches = self._repository.git(*_PATCHES, self.commit, "--", *paths)
-            file = JobFile("", "")
-            for environment, job, name in _OBJECT.findall(patches):
-                if name:
-                    names[file].add(name.decode())
-                else:
-                    file = JobFile(environment.decode(), job.decode())
-        self._known |= names
 
     def _path(self, file: JobFile) -> str:
         return join(self._inside, records.path(file))

@@ -11,7 +11,7 @@ from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.layout import WIRING
 from trainwright.datatypes.listing import plural
 from trainwright.plan import words
-from trainwright.plan.model import BLOCKED, Action, JobChange, Plan
+from trainwright.plan.model import BEGINS, BLOCKED, Action, JobChange, Plan
 from trainwright.plan.policies import NAMESPACE
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand, total
@@ -40,7 +40,6 @@ _VERBS = {
 }
 _BESIDE = "starts {} beside {}"  # new runs, where no engine ends those before
 _LATER = {"starts {}": "adds {} as suspended", _BESIDE: "adds {} as suspended beside {}"}
-_BEGINS = frozenset({Action.STARTED, Action.NEW_RUN})
 _ENDING = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN})
 
 
@@ -126,7 +125,7 @@ def _verb(change: JobChange) -> str:
 def _begins_nothing(change: JobChange) -> bool:
     """Whether all that happens is that a queue never admits a run, which has words of its own."""
     goes_on = change.ending is None or change.ending.waits
-    return change.unadmitted is not None and change.action in _BEGINS and goes_on
+    return change.unadmitted is not None and change.action in BEGINS and goes_on
 
 
 def _unadmitted(changes: Sequence[JobChange]) -> str:

@@ -47,6 +47,7 @@ class Action(enum.StrEnum):
 
 _RISKS = {action: risk for risk, action in enumerate(Action)}
 BLOCKED = (Action.REJECTED, Action.BROKEN)  # what stops a merge
+BEGINS = frozenset({Action.STARTED, Action.NEW_RUN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

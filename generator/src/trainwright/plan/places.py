@@ -32,21 +32,27 @@ def place_of(side: Revision, file: JobFile) -> Place | None:
     return cluster, environment.namespace, decision.name
 
 
-def jobs_at(side: Revision, place: Place, also: Collection[JobFile]) -> Iterator[JobFile]:
-    """Yield the jobs whose object is at a place, without a look at the records of all jobs.
+def sharing(
+    file: JobFile, side: Revision, other: Revision, also: Collection[JobFile]
+) -> Iterator[tuple[JobFile, str]]:
+    """Yield each other job that has, on the other side, the object that a job has on one side, with
+    the object's name; without a look at the records of all jobs.
 
     That of any other job has the name of its job, is one that was adopted, or is of `also`.
     """
+    place = place_of(side, file)
+    if place is None:
+        return
     cluster, _, name = place
-    for environment, files in sorted(side.survey.jobs.items()):
-        there = side.environments.get(environment)
+    for environment, files in sorted(other.survey.jobs.items()):
+        there = other.environments.get(environment)
         if there is None or there.gitops.destination != cluster:
             continue
-        adopted = _adopted(side, environment)
-        for file in files:
-            may = identity.is_of(file.name, name) or file.name in adopted or file in also
-            if may and place_of(side, file) == place:
-                yield file
+        adopted = _adopted(other, environment)
+        for job in files:
+            may = identity.is_of(job.name, name) or job.name in adopted or job in also
+            if may and job != file and place_of(other, job) == place:
+                yield job, name
 
 
 def _adopted(side: Revision, environment: str) -> frozenset[str]:

@@ -104,9 +104,12 @@ class Revision(Workspace):
         folder = self.folder(file.environment)
         inside = f"{folder.path}/{file.name}"
         record = folder.record(file.name)
-        target = record.target if record else self._target(file)
+        job = self.settled(file, rendered) if self.has(file) else None
+        target = job.job.target if job and job.job else DEFAULT
+        target = record.target if record else target
         texts = {}
-        for entry in self.rendered_tree.entries(inside) if self._is_folder(inside) else ():
+        there = self.rendered_tree.kind(inside) == "folder"
+        for entry in self.rendered_tree.entries(inside) if there else ():
             name = entry.name
             applied = f"{file.name}/{name}" in folder.applied() or not NAMED[target].is_served
             if entry.kind == "file" and name != RECORD_FILE and (applied or name == VALUES_FILE):
@@ -117,28 +120,10 @@ class Revision(Workspace):
             texts = {}
         if record is None and not texts:
             return None
-        name = record.object if record else file.name
-        job = self.settled(file, rendered) if self.has(file) else None
-        run = self._run(job, name, target, texts) if job else None
-        bare = run or PlannedRun(
-            object=name if texts else "",
-            target=target,
-            image="",
-            queue="",
-            state=record.state if record else "",
-            retired=False,
-            files=texts,
-        )
+        run = self._run(job, record.object if record else file.name, target, texts)
         if record is not None:
-            bare = replace(bare, state=record.state, adopted=record.adopted)
-        return _named_by_its_files(replace(bare, believed=believed))
-
-    def _is_folder(self, path: str) -> bool:
-        return self.rendered_tree.kind(path) == "folder"
-
-    def _target(self, file: JobFile) -> str:
-        job = self.job(file).job if self.has(file) else None
-        return job.target if job else DEFAULT
+            run = replace(run, state=record.state, adopted=record.adopted)
+        return _named_by_its_files(replace(run, believed=believed))
 
     def settled(self, file: JobFile, rendered: Rendered | None) -> ResolvedJob:
         """Return a job with what happens to its run, which is known once it is rendered."""
@@ -175,16 +160,17 @@ class Revision(Workspace):
         return replace(run, state=decision.state, retired=decision.finished, adopted=adopted)
 
     def _run(
-        self, resolved: ResolvedJob, name: str, target: str, texts: Mapping[str, str]
+        self, resolved: ResolvedJob | None, name: str, target: str, texts: Mapping[str, str]
     ) -> PlannedRun:
-        job = self.running(resolved)
+        """Return a run by its rendered texts, and by its job where that is known."""
+        job = self.running(resolved) if resolved else None
         return PlannedRun(
             object=name if texts else "",
             target=target,
             image=job.image.reference if job else "",
             queue=job.queue if job else "",
             state=job.state if job else "",
-            retired=resolved.finished,
+            retired=resolved is not None and resolved.finished,
             files=texts,
             demand=self.demand(job) if job and texts else NOTHING,
             team=job.team if job else "",

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from trainwright.files.entry import ignore_file
 from trainwright.files.git import Settings
-from trainwright.plan.comparison import Comparison, PlanOptions
+from trainwright.plan.comparison import Comparison
+from trainwright.plan.merge import PlanOptions
 from trainwright.plan.model import Plan
 
 
@@ -23,23 +24,23 @@ class PlanSession:
         self._patterns = patterns
         self._options = options
         self._edits: set[str] = set()  # since the last plan that could be made
-        self._merge: Comparison | None = None
+        self._comparison: Comparison | None = None
         self._settings: Settings
 
     def plan(self, edits: Collection[str] = (), today: str = "") -> Plan:
         """Return the plan after these files and folders have changed on disk, as of a day."""
         self._edits.update(edits)
         options = replace(self._options, today=today or self._options.today)
-        merge = self._merge
-        if merge is None or options != self._options or not merge.is_current():
-            self._options, self._merge = options, None
+        comparison = self._comparison
+        if comparison is None or options != self._options or not comparison.merge.is_current():
+            self._options, self._comparison = options, None
             self._settings = Settings(self._root)
-            merge = Comparison(self._root, self._patterns, options)
+            comparison = Comparison(self._root, self._patterns, options)
         elif not options.head:
             if self._settings.have_changed():
                 self._edits.add(ignore_file(""))
-            merge.edit(self._edits)
-        new_plan = merge.plan()
-        self._merge = merge
+            comparison.merge.edit(self._edits)
+        new_plan = comparison.plan()
+        self._comparison = comparison
         self._edits.clear()
         return new_plan

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes import same
-from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import (
     ENVIRONMENTS,
@@ -120,7 +120,7 @@ class Build:
 
     def is_outdated(self, file: JobFile) -> bool:
         """Whether the run of a job does not have all values of its sources."""
-        return any(_held(self.workspace, file))
+        return any(awaiting(self.workspace.run(file).held))
 
     def was_outdated(self, file: JobFile) -> bool:
         """Whether it was so in the base, by the same values."""
@@ -131,8 +131,8 @@ class Build:
             return True
         base = self.derivation.base
         was = file if base.has(file) else _renamed(self.workspace, base, file)
-        before = {(it.path, repr(it.after)) for it in _held(base, was)} if was else ()
-        return all((it.path, repr(it.after)) in before for it in _held(self.workspace, file))
+        before = base.run(was).held if was else ()
+        return not any(awaiting(self.workspace.run(file).held, before))
 
 
 def build(
@@ -257,10 +257,6 @@ def _first(workspace: Workspace, files: Sequence[JobFile]) -> Location:
     """Return the file of the first of an environment's jobs that has one."""
     there = (file.path for file in files if workspace.has(file))
     return Location(next(there, environment_path(files[0].environment)))
-
-
-def _held(workspace: Workspace, file: JobFile) -> Iterator[ValueChange]:
-    return awaiting(workspace.run(file).held)
 
 
 def _renamed(workspace: Workspace, base: Workspace, file: JobFile) -> JobFile | None:

@@ -22,9 +22,16 @@ from trainwright.specs.merge import BASE, Layered, stack
 _OF_WIRING = frozenset({Pointer("/gitops/engine"), Pointer("/gitops/prune")})
 
 
-def awaiting(held: Iterable[ValueChange]) -> Iterator[ValueChange]:
-    """Yield the changes, of those that a run does not have, that the next run of its job takes."""
-    return (change for change in held if change.path not in _OF_WIRING)
+def awaiting(
+    held: Iterable[ValueChange], before: Iterable[ValueChange] = ()
+) -> Iterator[ValueChange]:
+    """Yield the changes, of those that a run does not have, that the next run of its job takes, and
+    that it did not lack `before` with the same values.
+    """
+    known = {(change.path, repr(change.after)) for change in before}
+    for change in held:
+        if change.path not in _OF_WIRING and (change.path, repr(change.after)) not in known:
+            yield change
 
 
 class Step(enum.StrEnum):

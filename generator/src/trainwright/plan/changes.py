@@ -1,0 +1,583 @@
+"""What a merge does to each job that it touches, and the lines that cause it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import filterfalse
+from operator import eq
+
+from trainwright.datatypes.environment import Environment, Waiver
+from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import Image
+from trainwright.datatypes.layout import WIRING, JobFile
+from trainwright.datatypes.same import digest_of_data
+from trainwright.files.memo import Owner, tracked
+from trainwright.objects.departure import applied_by_job
+from trainwright.plan import actions, causes, words
+from trainwright.plan.earlier import Earlier
+from trainwright.plan.merge import Merge
+from trainwright.plan.model import (
+    BEGINS,
+    Action,
+    CrdVerdict,
+    JobChange,
+    PlannedRun,
+)
+from trainwright.plan.places import sharing
+from trainwright.plan.revision import Revision, files_of
+from trainwright.plan.training import Training, gpus_of
+from trainwright.render.job import Rendered
+from trainwright.rules.policy import JobFindings, waived
+from trainwright.rules.quota import declared_quota_exceeded
+from trainwright.runs import adopted
+from trainwright.runs import record as records
+from trainwright.runs.decide import asks, finished_as
+from trainwright.runs.decision import Decision, Step, awaiting
+from trainwright.runs.fields import is_trained
+from trainwright.runs.record import ENDED, Record
+from trainwright.runs.workspace import ResolvedJob
+from trainwright.specs import image_lock
+from trainwright.specs.capacity import CapacityCheck
+from trainwright.specs.demand import NOTHING, Demand
+from trainwright.specs.image_lock import ImageError
+from trainwright.specs.ledger import path as ledger_path
+from trainwright.specs.merge import Layered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sides:
+    """What is known of a job before it is decided what happens to it.
+
+    `was` is its run before the merge, `now` what it renders to after it. If it `is_rendered`, its
+    rendered files changed, which are applied whatever the specs say; they are `behind` where
+    rendering makes another run, or another state, of it than they have, and `forged` where no
+    source renders them. `lost` is whether its ledger cannot be read.
+    """
+
+    file: JobFile
+    before: ResolvedJob | None  # None where it is not there
+    after: ResolvedJob | None
+    was: Training | None
+    now: Rendered | None
+    environment: Environment | None  # by whose settings its runs are applied and deleted
+    is_rendered: bool
+    behind: bool
+    forged: bool
+    lost: bool
+
+    @property
+    def as_rendered(self) -> bool:
+        """Whether its rendered files changed, and are what the merge is meant to apply."""
+        return self.is_rendered and not self.behind
+
+    @property
+    def decision(self) -> Decision | None:
+        """What happens to its run, by what it renders to."""
+        return self.now.decision if self.now else None
+
+    @property
+    def held(self) -> tuple[ValueChange, ...]:
+        """The values in which its run is not as its sources after the merge."""
+        return self.decision.held if self.decision else ()
+
+    @property
+    def error_elsewhere(self) -> Finding | None:
+        """The first error in a file that it extends, or None if there is none."""
+        found = self.after.findings if self.after else ()
+        errors = (it for it in found if it.severity is Severity.ERROR)
+        return next((it for it in errors if it.place.file not in (self.file.path, "")), None)
+
+
+class JobChanges(Owner):
+    """The changes of the jobs that a merge touches."""
+
+    def __init__(self, merge: Merge):
+        super().__init__(merge.memo)
+        self._merge = merge
+        self._before, self._after = merge.sides
+        self._earlier = Earlier(merge.repository, merge.base, merge.inside)
+
+    @tracked()
+    def verdict(self) -> CrdVerdict:
+        """Return each change of a job to which anything happens, and what the given CRDs say."""
+        files = sorted(filterfalse(self._is_unknown, self._merge.files()))
+        changes = tuple(it for it in map(self._change, files) if it.action is not Action.UNCHANGED)
+        if self._merge.options.crds is None:
+            return CrdVerdict(changes, ())
+        from trainwright.plan import definitions  # 0.2 s, and few plans are given any
+
+        return definitions.ask(self._merge.options.crds, changes)
+
+    def _is_unknown(self, file: JobFile) -> bool:
+        """Whether the merge keeps from knowing what happens to a job, and applies nothing of it."""
+        return bool(self._merge.unread(file.environment)) and not self._merge.is_rendered(file)
+
+    @tracked()
+    def _change(self, file: JobFile) -> JobChange:
+        """Return what happens to a job."""
+        sides = self._sides(file)
+        was = sides.was
+        change = _unless_lost(self._planned(sides), sides)
+        if change.before and change.after and self._merge.unread(file.environment):
+            demanded = replace(change.after, demand=change.before.demand)
+            change = replace(change, after=demanded)
+        change = _waiting(self._shared_object(self._beginning(change, sides), sides), sides)
+        action, otherwise = change.action, self._otherwise(change, sides)
+        change = replace(change, causes=change.causes or self._causes(change, sides, otherwise))
+        newly_rendered = action not in _AS_RENDERED
+        return replace(
+            change,
+            why="; ".join((change.why, *self._reservations(change, sides, otherwise))),
+            left=_left(change, was) if was else NOTHING,
+            unrendered=newly_rendered
+            and not sides.as_rendered
+            and self._before.folder(file.environment).is_there,
+            otherwise=otherwise,
+            ending=actions.ending(action, was) if was else None,
+            waivers=self._waived(sides) if newly_rendered else (),
+        )
+
+    def _sides(self, file: JobFile) -> _Sides:
+        """Return what both sides have of a job."""
+        merge, environment = self._merge, self._merge.applying(file.environment)
+        now, is_rendered, forged = merge.now(file), merge.is_rendered(file), merge.is_forged(file)
+        before, after = (side.job(file) if side.has(file) else None for side in merge.sides)
+        run = self._before.at_hand(file) if is_rendered else self._was(file)
+        behind = now is not None and _is_behind(now, self._after.record(file))
+        return _Sides(
+            file=file,
+            before=before,
+            after=after,
+            was=Training(run, environment) if run else None,
+            now=now,
+            environment=environment,
+            is_rendered=is_rendered,
+            behind=is_rendered and not forged and behind,
+            forged=forged,
+            lost=after is not None and merge.has_lost_ledger(file.environment),
+        )
+
+    def _was(self, file: JobFile) -> PlannedRun | None:
+        """Return the run of a job that is applied now."""
+        if not self._before.has(file):
+            return None
+        applied = self._before.applied(file)
+        return applied or self._before.after(file, self._before.rendering(file), None)
+
+    def _planned(self, sides: _Sides) -> JobChange:
+        """Return the runs of a job on both sides, and what its sources, or its rendered files where
+        these changed, make of the one before.
+        """
+        file, was, now = sides.file, sides.was, sides.now
+        before = was.run if was else None
+        if sides.as_rendered:
+            after = self._after.at_hand(file, now, believed=not sides.forged)
+        else:  # what rendering would make of it
+            after = self._after.after(file, now, before) if now else None
+        applied = sides.as_rendered and files_of(before) != files_of(after)
+        errors = 0 if applied else self._merge.errors(file)
+        if errors or not (applied or now is None or now.usable):
+            why = _broken(errors, sides)
+            after = after.without_files() if before and after else after
+            return JobChange(file=file, action=Action.BROKEN, why=why, before=before, after=after)
+        action, why = actions.decide(was, Training(after, sides.environment) if after else None)
+        change = JobChange(file=file, action=action, why=why, before=before, after=after)
+        unlisted = applied and self._after.has(file) and action in _ENDED
+        if was and unlisted and (after is None or after.state not in ENDED):
+            return replace(change, why=f"nothing of it is listed any more; {was.removed}")
+        return self._again(change, sides)
+
+    # --- a run that there was before ----------------------------------------------------------
+
+    def _again(self, change: JobChange, sides: _Sides) -> JobChange:
+        """Return the change, adjusted to an earlier run of the same spec, if any."""
+        file, after, why, was = change.file, change.after, change.why, sides.was
+        if after is not None and self._is_back(file, after.object):
+            return replace(change, why=f"{why}; {self._met(after, sides)}")
+        if change.action is Action.NEW_RUN and self._stayed(sides):
+            command = f"git checkout {self._earlier.commit[:12]} -- {file.rendered}"
+            keep = f"its file requests no other run than before: keep it by `{command}`"
+            return replace(change, why=f"{why}; {keep}")
+        decision, record = sides.decision, sides.before.record if sides.before else None
+        if decision is None or record is None or not decision.finished:
+            return change
+        if finished_as(record, file.name, self._after.ledger(file.environment)) == decision.name:
+            return change
+        again = (
+            f"{decision.name} has finished with the same spec, by the ledger, and nothing trains: "
+            "`trainwright rerun` begins another run"
+        )
+        if was and was.run.object:
+            again = f"{again}; {was.removed}"
+        return replace(change, action=Action.RETIRED, why=again)
+
+    def _met(self, after: PlannedRun, sides: _Sides) -> str:
+        """Return, in words, what happens to a run whose object may still be in the cluster."""
+        texts = self._earlier.texts(sides.file, after.object) or after.files
+        runs = (replace(after, files=texts), after)
+        action, why = actions.decide(*(Training(run, sides.environment) for run in runs))
+        again = "`trainwright rerun` begins another run"
+        if action is Action.UNCHANGED:
+            return (
+                f"{after.object} was rendered before: where its object still is in the cluster it "
+                f"goes on, or stays finished, and {again}"
+            )
+        return (
+            f"{after.object} was rendered before, and otherwise: where its object still is in the "
+            f"cluster the edit is {_API_ANSWERS.get(action, 'made')}: {why}; {again}"
+        )
+
+    def _stayed(self, sides: _Sides) -> bool:
+        """Whether the run of the base would do: the job's file was edited, and edited back."""
+        sources = sides.after.sources if sides.after else None
+        was = self._before.record(sides.file)
+        return sources is not None and was is not None and not asks(sources, was)
+
+    @tracked(same=eq)
+    def _is_back(self, file: JobFile, name: str) -> bool:
+        """Whether the merge brings back a run of a job by the name of its object."""
+        return self._back().get(file) == name
+
+    @tracked()
+    def _back(self) -> Mapping[JobFile, str]:
+        """Return the objects of runs that the merge brings back: there earlier, not before it."""
+        objects: dict[JobFile, str] = {}
+        for file in sorted(self._merge.files()):
+            now = self._begun(file)
+            was = self._before.record(file)
+            if now and not (was and was.object == now and was.state not in ENDED):
+                objects[file] = now
+        earlier = self._earlier.objects(objects)
+        return {file: name for file, name in objects.items() if name in earlier[file]}
+
+    def _begun(self, file: JobFile) -> str:
+        """Return the object of the run that continues after the merge: that of its files, even if
+        no source renders them; empty if none continues.
+        """
+        record, now = self._after.record(file), self._merge.now(file)
+        if self._merge.is_forged(file) and record is not None and record.state not in ENDED:
+            return record.object
+        decision = now.decision if now else None
+        return decision.name if decision is not None and decision.step is not Step.END else ""
+
+    # --- a run that begins --------------------------------------------------------------------
+
+    def _beginning(self, change: JobChange, sides: _Sides) -> JobChange:
+        """Return a change with when the run begins that it begins, and what that waits for."""
+        if change.action not in BEGINS:
+            return change
+        change = replace(change, unadmitted=self._unadmitted(change, sides))
+        why, never = change.why, words.never(change) or _waits_behind(change, sides)
+        if change.action is Action.NEW_RUN:
+            return replace(change, why=f"{why}; {never}") if never else change
+        why = never or why
+        if (waits := self._waits_for(change.file)) and why.startswith("at once"):
+            why = f"{waits}{why.removeprefix('at once')}"
+        elif waits:
+            why = f"{why}; {waits}"
+        return replace(change, why="; ".join((why, *self._renamed(sides))))
+
+    def _unadmitted(self, change: JobChange, sides: _Sides) -> CapacityCheck | None:
+        """Return the quota of a queue that never admits a run, which asks for more than that; None
+        for any other run, and where the rule is waived, since a cohort lends.
+        """
+        run, file, quota = change.after, change.file, _quota(change, sides)
+        if run is None or quota is None:
+            return None
+        findings = (
+            it for it in self._merge.findings_in(file.environment) if it.subject == str(file)
+        )
+        if all(it.rule != declared_quota_exceeded.id for it in findings):
+            return None
+        gpus, what = run.demand.gpus, f"queue {run.queue}"
+        return CapacityCheck(what=what, unit="GPUs", need=gpus.low, most=gpus.high, has=quota)
+
+    def _waits_for(self, file: JobFile) -> str:
+        """Return which Kustomization a job that starts waits for; empty if there is one, or none
+        is in wiring/.
+        """
+        environment = self._merge.environment(file.environment)
+        path = f"{WIRING}/{file.environment}/{_KUSTOMIZATIONS}"
+        wired = self._after.tree.kind(f"{WIRING}/{file.environment}") == "folder"
+        if environment is None or not applied_by_job(environment) or not wired:
+            return ""
+        if _has_kustomization(self._before, path, file):
+            return ""
+        if _has_kustomization(self._after, path, file):
+            return f"once {path} is applied"
+        return f"only once its Kustomization is in {path}, and applied"
+
+    def _renamed(self, sides: _Sides) -> Iterator[str]:
+        """Yield that a new job has the content of a removed one, and whether that trains on."""
+        name = sides.file.environment
+        spec = sides.after.loaded.spec if sides.after and not sides.before else None
+        if spec and (gone := self._removed(name).get(_content(spec))):
+            run = self._was(gone)
+            on = run and Training(run, self._merge.environment(name)).goes_on(None)
+            beside = f", and {run.object} keeps training beside it" if run and on else ""
+            yield f"same content as {gone}: a rename begins another run{beside}"
+
+    @tracked(same=eq)
+    def _removed(self, environment: str) -> Mapping[str, JobFile]:
+        """Return the jobs of an environment that the merge removes, by the content of specs."""
+        removed = (file for file in sorted(self._merge.files()) if not self._after.has(file))
+        specs = {
+            file: self._before.job(file).loaded.spec
+            for file in removed
+            if file.environment == environment
+        }
+        return {_content(spec): file for file, spec in specs.items() if spec}
+
+    def _shared_object(self, change: JobChange, sides: _Sides) -> JobChange:
+        """Return the change, adjusted to an object that another job has, too: before the merge
+        where the job starts with it, or after it where the job loses it.
+        """
+        file, was = change.file, sides.was
+        others = tuple(self._from_another(file)) if change.action in _MAKES else ()
+        if change.action is Action.STARTED:
+            change = replace(change, why="; ".join((change.why, *others)))
+        elif others:  # an adopted object that git has already
+            change = replace(change, action=Action.IN_PLACE, why="; ".join(others))
+        if was is None or change.action not in _LEAVES:
+            return change
+        keepers = sharing(file, self._before, self._after, self._merge.files())
+        keeper, _ = next(keepers, (None, ""))
+        if keeper is None:
+            return change
+        if was.is_kept(change.after):
+            why = f"{was.run.object} goes on as the run of {keeper}"
+            return replace(change, action=Action.IN_PLACE, why=why)
+        again = "which makes it again: it then trains from the start"
+        return replace(change, why=f"{change.why}; it is the run of {keeper}, too, {again}")
+
+    def _from_another(self, file: JobFile) -> Iterator[str]:
+        """Yield that the object with which a job starts is that of another job before the merge."""
+        for other, name in sharing(file, self._after, self._before, self._merge.files()):
+            there = f"{name} is the run of {other} before the merge"
+            yield f"{there}: where it is in the cluster, it goes on"
+
+    # --- what is said of a change -------------------------------------------------------------
+
+    def _otherwise(self, change: JobChange, sides: _Sides) -> tuple[ValueChange, ...]:
+        """Return the values in which a run that begins differs from its sources after the merge."""
+        begins = change.action in BEGINS and sides.is_rendered
+        return sides.held if begins and not any(self._from_another(change.file)) else ()
+
+    def _reservations(
+        self, change: JobChange, sides: _Sides, otherwise: tuple[ValueChange, ...]
+    ) -> Iterator[str]:
+        """Yield in what a run that begins is not that of its sources, and when one ends that goes
+        on with less time.
+        """
+        after = change.after
+        at_hand = self._after.at_hand(change.file) if sides.behind else None
+        if at_hand and at_hand.object and after and after.object != at_hand.object:
+            yield f"merged as it is rendered now, {at_hand.object} is applied instead"
+        if otherwise:
+            fields = ", ".join(dict.fromkeys(cause.path.dotted for cause in otherwise))
+            yield f"not with what its sources have now of {fields}"
+        waits = {edit.path for edit in sides.held}
+        less = causes.less_time(it for it in change.causes if it.path not in waits)
+        if less and change.action in _UPDATES:
+            yield f"it fails once it has run for {less.after}, and at once if it has already"
+        if after and change.action in BEGINS and after.image != (change.before or after).image:
+            yield from self._locked_otherwise(sides)
+
+    def _locked_otherwise(self, sides: _Sides) -> Iterator[str]:
+        """Yield that the lock of images has another digest for the tag of a job than that names."""
+        job, digests = sides.after.job if sides.after else None, self._locked()
+        image = job.image if job else Image(repository="")
+        digest = digests.get(f"{image.repository}:{image.tag}", "")
+        if digest and image.digest and digest != image.digest:
+            yield f"its digest is not that of {image.tag} in {image_lock.LOCK}, {digest[:19]}"
+
+    @tracked(same=eq)
+    def _locked(self) -> Mapping[str, str]:
+        try:
+            return image_lock.locked(self._after.tree)
+        except ImageError:  # which `pin` names
+            return {}
+
+    def _waived(self, sides: _Sides) -> tuple[Waiver, ...]:
+        now, environment = sides.now, self._merge.environment(sides.file.environment)
+        if now is None or environment is None:
+            return ()
+        findings = JobFindings(sides.file.name, now.findings, now.waivers)
+        return waived(environment, findings, self._merge.options.today)
+
+    def _causes(
+        self, change: JobChange, sides: _Sides, otherwise: Sequence[ValueChange]
+    ) -> tuple[ValueChange, ...]:
+        """Return why a job changes: values of its specs, or else what is known of it."""
+        file, was, now = change.file, sides.before, sides.after
+        place, note = Location(file.path), "no value of the spec, only what is rendered for it"
+        if change.action is Action.UNCHANGED:
+            return ()
+        if change.action is Action.ADOPTED:
+            place, note = Location(adopted.path(file)), "the adopted object"
+        elif change.action is Action.BROKEN and sides.lost:
+            place = self._after.ledger(file.environment).findings[0].place
+            note = "the ledger has errors"
+        elif not (was and now):
+            note = "new job spec" if now else "job spec removed"
+        elif not (was.loaded.spec and now.loaded.spec):
+            error = sides.error_elsewhere
+            place = error.place if error else place
+            note = f"{place.file} has errors" if error else "job spec with errors"
+        elif reasons := self._reasons(change, was, now, otherwise):
+            return tuple(reasons)
+        elif records.path(file) in self._merge.changed:
+            place, note = Location(records.path(file)), "the record of its run"
+        return (ValueChange.noted(note, place),)
+
+    def _reasons(
+        self,
+        change: JobChange,
+        was: ResolvedJob,
+        now: ResolvedJob,
+        otherwise: Sequence[ValueChange],
+    ) -> Sequence[ValueChange]:
+        """Return the values that differ in what a job with two sound specs is made of."""
+        assert was.loaded.spec
+        assert now.loaded.spec
+        file, action, sides = change.file, change.action, self._merge.sides
+        if self._merge.unread(file.environment):
+            return ()
+        reasons = [*causes.of_specs(was.loaded.spec, now.loaded.spec)]
+        old, new = (side.loaded(file.environment).document for side in sides)
+        job = now.job or was.job  # of a job with errors, as it was
+        if old and new:
+            pool = job.pool.name if job and job.pool else ""
+            reasons += causes.of_environments(old, new, pool)
+        then, today = (side.ledger(file.environment) for side in sides)
+        reasons += causes.of_ledgers(then, today, file.name)
+        if was.record is not None and (action in BEGINS or not reasons):
+            # What earlier edits of shared files have left for the next run, which this one is.
+            left = {cause.path for cause in (*reasons, *otherwise)}
+            waited = causes.of_record(was.record, was.loaded.spec, now.loaded.spec)
+            reasons += [cause for cause in waited if cause.path not in left]
+        if action in BEGINS:  # which a line of its own on what is trained decides
+            reasons.sort(key=lambda it: (it.place.file != file.path, not is_trained(it.path)))
+        elif not reasons and action is Action.BROKEN and old and new:
+            reasons += causes.every_difference(old, new)
+        return reasons
+
+
+def _is_behind(now: Rendered, record: Record | None) -> bool:
+    """Whether rendering makes another run, or another state, of a job than its rendered files have,
+    which follow from earlier sources; `record` is that of these.
+    """
+    if now.decision is None or not now.usable:
+        return False
+    if now.decision.step is Step.END:
+        return record is not None and record.state not in ENDED
+    return now.decision.step in (Step.BEGIN, Step.ADJUST)
+
+
+def _broken(errors: int, sides: _Sides) -> str:
+    """Return why nothing is rendered of a job, and what becomes of its run."""
+    elsewhere, was = sides.error_elsewhere, sides.was
+    why = "its environment has errors"
+    if errors:
+        why = f"errors: {errors}"
+    elif elsewhere:
+        why = f"{elsewhere.place.file} has errors"
+    stays = f", and {was.run.object} stays as it is" if was and was.run.object else ""
+    return f"{why}; nothing is rendered{stays}"
+
+
+def _unless_lost(change: JobChange, sides: _Sides) -> JobChange:
+    """Return the change, unless a lost ledger has decided it."""
+    if change.action not in _OF_LOST or not sides.lost:
+        return change
+    before, after = change.before, change.after and change.after.without_files()
+    if before is None or not before.object:
+        return replace(change, after=after, action=Action.UNCHANGED, why="")
+    path = ledger_path(change.file.environment)
+    why = f"{path} has errors; nothing is rendered, and {before.object} stays as it is"
+    return replace(change, after=after, action=Action.BROKEN, why=why)
+
+
+def _quota(change: JobChange, sides: _Sides) -> int | None:
+    """Return the quota of the queue that an active run waits in, or None if it has none."""
+    run, environment = change.after, sides.environment
+    if run is None or run.state != "active" or environment is None:
+        return None
+    return environment.queues.get(run.queue)
+
+
+def _waits_behind(change: JobChange, sides: _Sides) -> str:
+    """Return that a new run waits for its GPUs of a queue, and what of these the run that it
+    replaces holds; "" if the queue's quota has room for both, or the old run ends.
+    """
+    after, was, quota = change.after, sides.was, _quota(change, sides)
+    end = actions.ending(change.action, was) if was else None
+    if change.action is not Action.NEW_RUN or not (was and after and end and end.waits):
+        return ""
+    held, asked = was.run.demand.gpus, after.demand.gpus
+    if quota is None or was.run.queue != after.queue or held.low + asked.low <= quota:
+        return ""
+    return (
+        f"{after.object} waits for {gpus_of(asked)} of queue {after.queue}; {was.run.object} "
+        f"holds {gpus_of(held)} of its {quota}"
+    )
+
+
+def _has_kustomization(side: Revision, path: str, file: JobFile) -> bool:
+    if side.tree.kind(path) != "file":
+        return False
+    lines = (line.rstrip("'\" ") for line in side.reader.lines(path))
+    return any(line.endswith(f"/{file.rendered}") for line in lines)
+
+
+def _waiting(change: JobChange, sides: _Sides) -> JobChange:
+    """Return a change with what waits for the next run of its job, and did not before."""
+    decision = sides.before.decision if sides.before else None
+    held = tuple(awaiting(sides.held, decision.held if decision else ()))
+    if change.action not in _CONTINUES or not held:
+        return change
+    notes = dict.fromkeys(
+        f"{edit.path.dotted} waits for the next run: {edit.note}"
+        for edit in sides.held
+        if edit.note
+    )
+    waiting = "; ".join(notes)
+    if change.action is Action.UNCHANGED:
+        why = f"{waiting or 'the run stays as it is'}; `trainwright rerun` applies it"
+        causes = tuple(replace(edit, note="") for edit in held)
+        return replace(change, action=Action.OUTDATED, why=why, causes=causes)
+    return replace(change, why=f"{change.why}; {waiting}") if waiting else change
+
+
+def _left(change: JobChange, was: Training) -> Demand:
+    """Return what the run of the base requests if it goes on, although the merge leaves nothing of
+    it in git.
+    """
+    unrendered = change.after is None or not change.after.object
+    stays = change.action is not Action.IN_PLACE and was.goes_on(change.after)
+    return was.run.demand if stays or (change.action is Action.BROKEN and unrendered) else NOTHING
+
+
+def _content(spec: Layered) -> str:
+    """Return a digest of all values of a spec but its name."""
+    return digest_of_data({key: value for key, value in spec.data.items() if key != "name"})
+
+
+_KUSTOMIZATIONS = "kustomizations.yaml"
+_MAKES = frozenset({Action.STARTED, Action.ADOPTED})
+_GONE = frozenset({Action.DELETED, Action.LEFT, Action.LEFT_SUSPENDED})
+_LEAVES = _GONE | {Action.CANCELLED}
+_ENDED = _LEAVES | {Action.RETIRED}
+_OF_LOST = _GONE | {Action.BROKEN}
+_UPDATES = frozenset({Action.IN_PLACE, Action.MAY_BE_REFUSED})
+_CONTINUES = _UPDATES | {Action.UNCHANGED}
+# Actions that need no newly rendered files.
+_AS_RENDERED = frozenset({Action.UNCHANGED, Action.OUTDATED, Action.BROKEN})
+# How the API server answers the edit of an existing object.
+_API_ANSWERS = {
+    Action.REJECTED: "refused by the API",
+    Action.MAY_BE_REFUSED: "refused by the API unless it waits in its queue",
+    Action.IGNORED: "ignored",
+}

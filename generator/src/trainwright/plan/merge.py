@@ -1,0 +1,298 @@
+"""The two sides of a merge: the jobs that it touches, rendered, and the findings about them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Set
+from dataclasses import field
+from operator import attrgetter, eq, is_
+from pathlib import Path
+
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.finding import Finding, Severity
+from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.layout import RENDERED, JobFile, environment_path
+from trainwright.files import git, lineage
+from trainwright.files.git import Differing
+from trainwright.files.memo import Cell, Owner, tracked
+from trainwright.files.tracked import Tracked
+from trainwright.files.tree import Edited, Folder, Tree
+from trainwright.findings.diagnostics import HELD, UNRECORDED
+from trainwright.plan import affected, object_changes
+from trainwright.plan.revision import Revision
+from trainwright.render import derivation
+from trainwright.render.derivation import Derivation, Underived
+from trainwright.render.history import JOINED, History
+from trainwright.render.job import Rendered
+from trainwright.render.policy import has_unknown_run, unknown_run
+from trainwright.rules import deception
+from trainwright.rules.policy import JobFindings, apply_policy
+from trainwright.runs.wiring_files import WiringFiles
+from trainwright.runs.workspace import Workspace
+from trainwright.specs import own_objects
+from trainwright.specs.select import select
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """What to compare: `against` is a revision; `head` is another, or None for what is on disk."""
+
+    against: str
+    head: str | None
+    today: str  # ISO date, for the expiry of waivers
+    helm: str | None = None
+    crds: Path | None = None  # CRDs whose validation rules for changes are evaluated too
+    # Compares wiring/: what writes it is beside this package, not below it.
+    wired: Callable[[Workspace], WiringFiles] = lambda _: WiringFiles()
+    edits: Mapping[str, bytes] = field(default_factory=dict)  # of the working tree, not made yet
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The selected environments, those of them with all their jobs selected, and the jobs."""
+
+    names: tuple[str, ...]
+    whole: frozenset[str]
+    files: frozenset[JobFile]
+
+
+_name = attrgetter("name")  # the sort key of jobs within one environment
+
+
+class Merge(Owner):
+    """The merge of a commit, or of the working tree, into another commit.
+
+    The base is the newest commit that both share, so that what others merged meanwhile does not
+    appear to be undone. It never changes; what is computed from the other side is tracked (see
+    `memo`).
+    """
+
+    def __init__(self, root: Path, patterns: tuple[str, ...], options: PlanOptions):
+        self.patterns, self.options = patterns, options
+        self.repository, self.inside = repository, inside = git.find(root)
+        self._names = (options.against, options.head or "HEAD")
+        self._commits = repository.commits((*self._names, *JOINED))
+        self.base = base = repository.merge_base(*self._names)
+        self.head = head = repository.commit(options.head) if options.head else ""
+        self.behind = int(
+            repository.line("rev-list", "--count", f"{base}..{options.against}", "--")
+        )
+        self._differing = Differing(repository, base, inside, head or None)
+        changed = self._differs()
+        self.before = Revision(Tracked(repository.tree(base, inside, later=RENDERED)))
+        below: Tree = repository.tree(head, inside, later=RENDERED) if head else Folder(root)
+        below = Edited(below, options.edits) if options.edits else below
+        self.after = Revision(Tracked(below), earlier=self.before)
+        self.sides = (self.before, self.after)
+        super().__init__(self.after.memo)
+        branch = lineage.find(root, base, options.head or "HEAD")
+        assert branch is not None  # since it has a base
+        proof = Derivation(
+            root, branch, self.after, options.helm, on_disk=not head, changed=changed
+        )
+        self._history = History(root, tip=head or "HEAD")
+        self._changed = Cell(self.memo, frozenset[str], eq, changed)
+        self._proof = Cell(self.memo, lambda: proof)
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """The files in which the sides differ."""
+        return self._changed.get()
+
+    def _differs(self, edits: Collection[str] = ()) -> frozenset[str]:
+        """Return the files that are not as in the base, once these were edited."""
+        return self._differing.paths(edits) | self.options.edits.keys()
+
+    def is_current(self) -> bool:
+        """Whether both revisions still are the commits that they were."""
+        now = self.repository.commits((*self._names, *JOINED))
+        return self._commits == now and now.keys() >= {*self._names}
+
+    def edit(self, edits: Set[str]) -> None:
+        """Go on once some files on disk were edited, keeping whatever that does not affect."""
+        changed = self._differs(edits)
+        # What git ignores may have changed without an edit to the files that are ignored now.
+        edits = edits | (changed ^ self.changed)
+        self.after.edit(edits)
+        self._changed.put(changed)
+        if any(map(derivation.may_decide, edits)):
+            self._proof.put(self._proof.get().edited(self.after, changed))
+
+    # --- jobs --------------------------------------------------------------------------------
+
+    @tracked()
+    def selected(self) -> Selected:
+        """Return what the patterns select of both sides."""
+        old, new = self.before.survey, self.after.survey
+        both = {
+            name: tuple(sorted({*old.jobs.get(name, ()), *new.jobs.get(name, ())}, key=_name))
+            for name in sorted({*old.jobs, *new.jobs})
+        }
+        chosen = select(self.patterns, both)
+        return Selected(
+            names=tuple(selection.environment for selection in chosen),
+            whole=frozenset(item.environment for item in chosen if item.whole),
+            files=frozenset(file for selection in chosen for file in selection.jobs),
+        )
+
+    @tracked(same=eq)
+    def files(self) -> frozenset[JobFile]:
+        """Return the selected jobs that the merge touches."""
+        touched = affected.jobs(self.before, self.after, self.changed) | self._rendered_jobs()
+        return self.selected().files & touched
+
+    @tracked(same=eq)
+    def _files_in(self, name: str) -> tuple[JobFile, ...]:
+        return tuple(sorted(file for file in self.files() if file.environment == name))
+
+    @tracked(same=eq)
+    def _is_touched(self, file: JobFile) -> bool:
+        return file in self.files()
+
+    @tracked(same=eq)
+    def _rendered_jobs(self) -> frozenset[JobFile]:
+        return affected.rendered(self.before, self.after, self.changed)
+
+    @tracked(same=eq)
+    def is_rendered(self, file: JobFile) -> bool:
+        """Whether a run's rendered files changed: they are applied, whatever the specs say."""
+        torn = self.after.folder(file.environment).is_unreadable(file.name)
+        return not torn and file in self._rendered_jobs()
+
+    def render(self) -> None:
+        """Render in one batch per side whatever is not rendered yet."""
+        files, helm = sorted(self.files()), self.options.helm
+        old = filter(self.before.has, files)
+        unknown = [file for file in old if self.before.applied(file) is None]
+        self.before.render(self.before.outdated(unknown), helm, new_runs=True)
+        outdated = self.after.outdated(filter(self.after.has, files))
+        runs = self._history.runs(list(filter(self._is_edited_since, outdated)), self.after)
+        self.after.render(outdated, helm, runs=runs)
+
+    def _is_edited_since(self, file: JobFile) -> bool:
+        """Whether the file of a job is not the one from which its changed run was rendered."""
+        record = self.after.record(file)
+        edited = record is not None and record.source != self.after.reader.source(file.path)
+        return edited and self.is_rendered(file)
+
+    def now(self, file: JobFile) -> Rendered | None:
+        """Return what a job renders to after the merge, or None if it is removed or not touched."""
+        there = self._is_touched(file) and self.after.has(file)
+        return self.after.rendering(file) if there else None
+
+    # --- environments ------------------------------------------------------------------------
+
+    @tracked(same=is_)
+    def environment(self, name: str) -> Environment | None:
+        """Return an environment after the merge, or None if it is not sound or not there."""
+        return self.after.environments.get(name)
+
+    def applying(self, name: str) -> Environment | None:
+        """Return the environment by whose settings runs are applied and deleted: as it was before
+        the merge, where that removes or breaks it.
+        """
+        return self.environment(name) or self.before.environments.get(name)
+
+    def unread(self, name: str) -> tuple[Finding, ...]:
+        """Return the errors for which an environment cannot be read after the merge."""
+        unread = name in self.after.survey.jobs and self.environment(name) is None
+        return self.after.loaded(name).findings if unread else ()
+
+    def has_lost_ledger(self, name: str) -> bool:
+        """Whether the ledger of an environment cannot be read: what has finished is unknown, and
+        nothing is rendered.
+        """
+        entries = self.after.ledger(name)
+        return bool(entries.findings) and not entries.runs
+
+    def touches_objects(self, name: str) -> bool:
+        """Whether the merge edits additional objects of an environment, or what they are held
+        against, and all of it is selected.
+        """
+        inside = (environment_path(name), f"{own_objects.folder(name)}/")
+        edited = any(path.startswith(inside) for path in self.changed)
+        return edited and name in self.selected().whole
+
+    # --- findings ----------------------------------------------------------------------------
+
+    @property
+    def underived(self) -> tuple[Underived, ...]:
+        """Selected files in rendered folders, or missing there, that follow from no source."""
+        selected = self.selected()
+        jobs = {(file.environment, file.name) for file in selected.files}
+        return tuple(
+            it
+            for it in self._underived()
+            if it.environment not in selected.names
+            or it.environment in selected.whole
+            or (it.environment, it.job) in jobs
+        )
+
+    @tracked()
+    def _underived(self) -> tuple[Underived, ...]:
+        """The rendered files that no source renders, of all environments."""
+        proof = self._proof.get()
+        underived = [it for name in self.selected().names for it in proof.underived(name)]
+        return (*underived, *(proof.orphans() if not self.patterns else ()))
+
+    @tracked(same=eq)
+    def is_forged(self, file: JobFile) -> bool:
+        """Whether rendered files of a job follow from no source."""
+        return file in self._forged()
+
+    @tracked(same=eq)
+    def _forged(self) -> frozenset[JobFile]:
+        return frozenset(JobFile(it.environment, it.job) for it in self.underived if it.job)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings about what the merge affects, after severities and waivers."""
+        names = self.selected().names
+        found = (finding for name in names for finding in self.findings_in(name))
+        return (*self.after.findings, *found)
+
+    @tracked(same=eq)
+    def errors(self, file: JobFile) -> int:
+        """Return how many errors a job has."""
+        return self._errors_in(file.environment)[str(file)]
+
+    @tracked(same=eq)
+    def _errors_in(self, name: str) -> Counter[str]:
+        """Return how many errors each job of an environment has."""
+        findings = self.findings_in(name)
+        return Counter(it.subject for it in findings if it.severity is Severity.ERROR)
+
+    @tracked()
+    def findings_in(self, name: str) -> tuple[Finding, ...]:
+        """Return the findings about an environment and those of its jobs that the merge touches."""
+        environment = self.environment(name)
+        if name not in self.after.survey.jobs:
+            return ()
+        if environment is None:
+            return self.after.loaded(name).findings
+        rendered = map(self.after.rendering, filter(self.after.has, self._files_in(name)))
+        checked = [JobFindings(it.file.name, it.findings, it.waivers) for it in rendered]
+        for file in (file for file in self._unreadable() if file.environment == name):
+            there = self.after.folder(name).is_unreadable(file.name)
+            checked.append(JobFindings(file.name, (unknown_run(file, there=there),), ()))
+        if unseen := self.after.ledger(name).unseen:
+            checked.append(JobFindings("", tuple(deception.in_lines(unseen, name)), ()))
+        if self.touches_objects(name):
+            checked.append(JobFindings("", object_changes.findings(self.after, name), ()))
+        findings = apply_policy(environment, checked, self.options.today, whole=False)
+        if self.has_lost_ledger(name):  # which is the one thing to mend
+            findings = tuple(f for f in findings if f.rule != UNRECORDED.id)
+        # Held changes are reported with their job.
+        findings = tuple(f for f in findings if (f.rule, f.severity) != (HELD.id, HELD.severity))
+        return (*findings, *self.after.ledger(name).findings)
+
+    @tracked(same=eq)
+    def _unreadable(self) -> tuple[JobFile, ...]:
+        """The jobs whose record cannot be read, and is in no commit as it was."""
+        candidates = []
+        for file in filter(self.after.has, sorted(self.files())):
+            begins = self.after.rendering(file).name
+            if has_unknown_run(self.after.folder(file.environment), file, begins):
+                candidates.append(file)
+        recorded = self._history.recorded(candidates)
+        return tuple(file for file in candidates if file not in recorded)
