@@ -1357,7 +1357,113 @@ SAVED = {
         "",
         "its progress is lost: /tmp/llm is on no volume",
     ),
+    "in a volume of the pod": (
+        "volumes: {out: {emptyDir: {}, mountPath: /out}}\nflags: {output_dir: /out/llm}\n",
+        "",
+        "its progress is lost: /out/llm is on emptyDir volume out",
+    ),
 }
+
+
+OTHER_CLAIM = "volumes: {out: {claim: other, mountPath: /out}}\n"
+NEVER_SAVES = "no variable or flag makes it save checkpoints"
+# The lines of a job before and after, and what the new run begins with.
+BEGUN = {
+    "from a claim that it does not mount": (
+        CLAIM + "checkpoint: {volume: out, path: runs}\n",
+        OTHER_CLAIM + "checkpoint: {volume: out, path: runs, resumeFrom: runs/OLD}\n",
+        "NEW cannot resume from /out/runs/OLD on claim other, unless what OLD saved on claim ckpt "
+        "is copied there, and OLD keeps",
+    ),
+    "from scratch on another claim": (
+        CLAIM + "checkpoint: {volume: out, path: runs}\n",
+        OTHER_CLAIM + "checkpoint: {volume: out, path: runs}\n",
+        "NEW starts from scratch, and OLD keeps",
+    ),
+    "from scratch in the folder of another claim": (
+        CLAIM + "flags: {output_dir: /out/llm}\n",
+        OTHER_CLAIM + "flags: {output_dir: /out/llm}\n",
+        "NEW starts from scratch, and OLD keeps",
+    ),
+    "from scratch on the volume of another driver": (
+        "volumes: {out: {csi: {driver: a.csi.example.com}, mountPath: /out}}\n"
+        "flags: {output_dir: /out/llm}\n",
+        "volumes: {out: {csi: {driver: b.csi.example.com}, mountPath: /out}}\n"
+        "flags: {output_dir: /out/llm}\n",
+        "NEW starts from scratch, and OLD keeps",
+    ),
+    "from the same claim, mounted elsewhere": (
+        CLAIM + "checkpoint: {volume: out, path: runs}\n",
+        "volumes: {out: {claim: ckpt, mountPath: /data}}\n"
+        "checkpoint: {volume: out, path: runs, resumeFrom: runs/OLD}\n",
+        "NEW resumes from the checkpoints in /data/runs/OLD on claim ckpt, and OLD keeps",
+    ),
+    "from scratch in another part of the claim": (
+        CLAIM + "checkpoint: {volume: out, path: runs}\n",
+        "volumes: {out: {claim: ckpt, mountPath: /out, subPath: part}}\n"
+        "checkpoint: {volume: out, path: runs}\n",
+        "NEW starts from scratch, and OLD keeps",
+    ),
+    "from one checkpoint": (
+        CLAIM + "checkpoint: {volume: out, path: runs}\n",
+        CLAIM + "checkpoint: {volume: out, path: runs, resumeFrom: runs/OLD/step-100}\n",
+        "NEW resumes from the checkpoints in /out/runs/OLD/step-100 on claim ckpt, and OLD keeps",
+    ),
+    "from another folder": (
+        CLAIM + "checkpoint: {volume: out, path: runs}\n",
+        CLAIM + "checkpoint: {volume: out, path: runs, resumeFrom: base-7b}\n",
+        "NEW loads the checkpoints in /out/base-7b on claim ckpt, if there are any, and OLD keeps",
+    ),
+    "from another folder, and saves to that of before": (
+        CLAIM + "flags: {output_dir: /out/llm}\n",
+        CLAIM + "flags: {output_dir: /out/llm, resume_from: /out/base-7b}\n",
+        "NEW loads the checkpoints in /out/base-7b on claim ckpt, if there are any, and saves to "
+        "the same folder, /out/llm on claim ckpt, and OLD keeps",
+    ),
+    "from an address": (
+        "flags: {output_dir: 's3://models/llm'}\n",
+        "flags: {output_dir: 's3://models/llm2', resume_from: 's3://models/llm/epoch-3'}\n",
+        "NEW resumes from the checkpoints in s3://models/llm/epoch-3, and OLD keeps",
+    ),
+    "from scratch, and saves nothing any more": (
+        CLAIM + "checkpoint: {volume: out, path: runs}\n",
+        CLAIM,
+        f"NEW starts from scratch, and OLD keeps|of NEW nothing is saved any more: {NEVER_SAVES}",
+    ),
+    "from scratch, and saves to what ends with its pods": (
+        CLAIM + "flags: {output_dir: /out/llm}\n",
+        "volumes: {out: {emptyDir: {}, mountPath: /out}}\nflags: {output_dir: /out/llm}\n",
+        "NEW starts from scratch, and OLD keeps|"
+        "of NEW nothing is saved any more: /out/llm is on emptyDir volume out",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BEGUN)
+def test_what_a_new_run_begins_with_is_told_by_the_volumes_of_both(
+    case: str, repository: Repository
+) -> None:
+    before, after, sentences = BEGUN[case]
+    repository.job("prod/llm", before)
+    assert repository.run("render").exit_code == 0
+    git_repository.init(repository.root)
+    git_repository.commit(repository.root, "Begin")
+    old = _recorded(repository)
+    repository.job("prod/llm", f"{after.replace('OLD', old)}podLabels: {{another: run}}\n")
+    (change,) = plan(repository, "--against", "HEAD")["changes"]
+    new = change["after"]["object"]
+    for sentence in sentences.split("|"):
+        assert sentence.replace("OLD", old).replace("NEW", new) in change["why"]
+    # Two runs on two volumes overwrite nothing of each other.
+    assert ("both have written" in change["why"]) is ("saves to the same" in change["why"])
+    assert ("nothing is saved any more" in change["why"]) is ("|" in sentences)
+    assert "would resume" not in change["why"]
+
+
+def _recorded(repository: Repository) -> str:
+    record = repository.root / "environments/prod/rendered/llm/run.lock"
+    name: str = json.loads(record.read_text(encoding="utf-8"))["object"]
+    return name
 
 
 @pytest.mark.parametrize("case", SAVED)
@@ -1368,8 +1474,7 @@ def test_what_a_replaced_run_has_saved_is_named(case: str, repository: Repositor
     assert repository.run("render").exit_code == 0
     git_repository.init(repository.root)
     git_repository.commit(repository.root, "Begin")
-    record = repository.root / "environments/prod/rendered/llm/run.lock"
-    name = json.loads(record.read_text(encoding="utf-8"))["object"]
+    name = _recorded(repository)
     edit = edit.replace("NAME", name)
     repository.job("prod/llm", f"{written}{edit}podLabels: {{another: run}}\n")
     (change,) = plan(repository, "--against", "HEAD")["changes"]

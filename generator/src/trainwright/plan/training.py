@@ -4,14 +4,15 @@ whether a new run resumes from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from posixpath import relpath
+from posixpath import join, normpath, relpath
 
 from trainwright.datatypes.data import Data, dig, text
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.manifest import Manifest
+from trainwright.datatypes.same import digest_of_data
 from trainwright.documents import yamlio
 from trainwright.documents.dialect import GO
 from trainwright.documents.yamlio import Document
@@ -21,6 +22,7 @@ from trainwright.objects.bundle import Bundle
 from trainwright.objects.departure import Departure, End, pruning
 from trainwright.objects.departure import end as end_of
 from trainwright.objects.pods.storage import (
+    Setting,
     mount_at,
     read_from,
     saved,
@@ -64,15 +66,37 @@ def _is_object(body: dict[str, Data]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A folder or an address to which a run saves, and the volume that holds it."""
+    """A folder or an address to which a run saves, or from which it resumes.
+
+    `volume` holds it, "claim ckpt", whose `source` is the same in each pod that has its files;
+    there it is `path`, below `root`, which is mounted. It may be of the field `checkpoint`.
+    """
 
     folder: str
-    volume: str = ""  # "claim ckpt"
-    resumed: str = ""  # the value of checkpoint.resumeFrom with which another run resumes from it
+    path: str
+    volume: str = ""
+    source: str = ""
+    root: str = ""
+    checkpoint: bool = False
+    is_kept: bool = True  # once its pods end
 
     @property
     def where(self) -> str:
         return f"{self.folder} on {self.volume}" if self.volume else self.folder
+
+    def has(self, other: Saved) -> bool:
+        """Whether another place is this one or below it, wherever each pod has it."""
+        below = other.path == self.path or other.path.startswith(f"{self.path}/")
+        return self.source == other.source and below
+
+    def resumed_from(self, other: Saved) -> str:
+        """Return the value of `checkpoint.resumeFrom` by which a run that saves here resumes from
+        another place, or "" if none does.
+        """
+        if not (self.checkpoint and other.checkpoint and self.source == other.source):
+            return ""
+        path = relpath(other.path, self.root)
+        return "" if path.startswith("..") else path
 
 
 @dataclass(frozen=True)
@@ -175,13 +199,20 @@ class Training:
         """What happens to its progress when its pods end, judging by its settings."""
         if place := next(self.saved(), None):
             return f"what it saved stays in {place.where}"
-        if folder := next((it for container in self.containers for it in saved(container)), None):
-            return f"its progress is lost: {folder.value} is on no volume"
-        if any(map(saves, self.templates)):
-            return (
-                "its progress is lost, unless it saves to a folder that no variable or flag names"
-            )
-        return "its progress is lost: no variable or flag makes it save checkpoints"
+        if self.unsaved:
+            return f"its progress is lost: {self.unsaved}"
+        return "its progress is lost, unless it saves to a folder that no variable or flag names"
+
+    @property
+    def unsaved(self) -> str:
+        """Why nothing that it saves outlives its pods; "" if some does, or may."""
+        places = tuple(self._places(saved))
+        if any(place.is_kept for place in places):
+            return ""
+        if place := next(iter(places), None):
+            return f"{place.folder} is on {place.volume or 'no volume'}"
+        may_save = any(map(saves, self.templates))
+        return "" if may_save else "no variable or flag makes it save checkpoints"
 
     @property
     def templates(self) -> Iterator[PodTemplate]:
@@ -197,30 +228,43 @@ class Training:
 
     def saved(self) -> Iterator[Saved]:
         """Yield where its checkpoints stay when its pods end."""
-        for template in self.templates:
-            for container in template.trains:
-                yield from _saved_by(container, template)
-                yield from (Saved(setting.value) for setting in saved_remotely(container))
+        return (place for place in self._places(saved, saved_remotely) if place.is_kept)
 
     @property
-    def read(self) -> set[str]:
-        """The folders that it resumes from."""
-        return {it.value for container in self.containers for it in read_from(container)}
+    def read(self) -> tuple[Saved, ...]:
+        """Where it resumes from."""
+        return tuple(self._places(read_from))
+
+    def _places(self, *named: Callable[[Container], Iterable[Setting]]) -> Iterator[Saved]:
+        for template in self.templates:
+            for container in template.trains:
+                for setting in (setting for settings in named for setting in settings(container)):
+                    yield _place(setting, container, template)
 
 
-def _saved_by(container: Container, template: PodTemplate) -> Iterator[Saved]:
-    for setting in saved(container):
-        mount = mount_at(container, setting.value)
-        volume = volume_of(template, mount) if mount else {}
-        if mount and volume and not _OF_A_POD & volume.keys():
-            claim = text(dig(volume, "persistentVolumeClaim", "claimName"))
-            name = f"{_CLAIM}{claim}" if claim else f"volume {text(volume.get('name'))}"
-            ours = setting.name == CHECKPOINT_DIR.lower()
-            yield Saved(
-                setting.value,
-                name,
-                relpath(setting.value, text(mount.get("mountPath"))) if ours else "",
-            )
+def _place(setting: Setting, container: Container, template: PodTemplate) -> Saved:
+    """Return what a setting names, by the volume that its container has there."""
+    folder = setting.value
+    if not folder.startswith("/"):
+        return Saved(folder, folder)
+    mount = mount_at(container, folder)
+    volume = volume_of(template, mount) if mount else {}
+    if mount is None or not volume:
+        return Saved(folder, folder, is_kept=False)
+    sources = {key: value for key, value in volume.items() if key != "name"}
+    claim = text(dig(volume, "persistentVolumeClaim", "claimName"))
+    of_a_pod = min(_OF_A_POD & sources.keys(), default="")
+    name = f"{_CLAIM}{claim}" if claim else f"{of_a_pod} volume {text(volume.get('name'))}".lstrip()
+    root = normpath(join("/", text(mount.get("subPath")) or text(mount.get("subPathExpr"))))
+    return Saved(
+        folder,
+        normpath(join(root, relpath(folder, text(mount.get("mountPath"))))),
+        name,
+        source=claim or digest_of_data(sources),
+        root=root,
+        checkpoint=setting.name == CHECKPOINT_DIR.lower(),
+        is_kept=not of_a_pod,
+    )
 
 
 def gpus_of(gpus: Range) -> str:
@@ -236,6 +280,13 @@ def gpus_of(gpus: Range) -> str:
 
 def replacement(before: Training, after: Training) -> str:
     """Return what the merge starts, stops and leaves running, and what progress is lost."""
+    if after.unsaved and not before.unsaved:
+        saves = f"of {after.run.object} nothing is saved any more: {after.unsaved}"
+        return f"{_replacement(before, after)}; {saves}"
+    return _replacement(before, after)
+
+
+def _replacement(before: Training, after: Training) -> str:
     start = _start(before, after)
     name, state = before.run.object, before.run.state
     if before.end is None:
@@ -269,16 +320,28 @@ def _start(before: Training, after: Training) -> str:
 
 def _begun(before: Training, after: Training) -> str:
     """Return from where a run begins, in words."""
-    kept = _reached(before, after)
-    read, again = after.read, {place.folder for place in after.saved()}
-    place = next((place for place in kept if place.folder in read | again), None)
-    if place and place.folder in read:
+    kept, again = _reached(before, after), tuple(after.saved())
+    if place := next((it for it in after.read if any(old.has(it) for old in kept)), None):
         return f"resumes from the checkpoints in {place.where}"
-    if place:
-        return f"saves to the same folder, {place.where}"
-    resumed = next((place.resumed for place in kept if place.resumed), "")
+    same = _overwritten(before, after)
+    there = f"saves to the same folder, {same.where}" if same else ""
+    if place := next(iter(after.read), None):
+        begun = _loaded(before, place)
+        return f"{begun}, and {there}" if there else begun
+    resumed = next(filter(None, (it.resumed_from(old) for it in again for old in kept)), "")
     how = f" (`checkpoint.resumeFrom: {resumed}` would resume)" if resumed else ""
-    return f"starts from scratch{how}"
+    return there or f"starts from scratch{how}"
+
+
+def _loaded(before: Training, read: Saved) -> str:
+    """Return what a run begins with that reads a place in which the one before did not save."""
+    there = next((it for it in before.saved() if it.folder == read.folder), None)
+    if there is None:
+        return f"loads the checkpoints in {read.where}, if there are any"
+    return (
+        f"cannot resume from {read.where}, unless what {before.run.object} saved on "
+        f"{there.volume} is copied there"
+    )
 
 
 def _is_moved(before: Training, after: Training) -> bool:
@@ -294,8 +357,8 @@ def _reached(before: Training, after: Training) -> tuple[Saved, ...]:
 
 def _overwritten(before: Training, after: Training) -> Saved | None:
     """Return the folder to which both runs save, unless the new one resumes from the old one's."""
-    kept, read = _reached(before, after), after.read
-    if any(place.folder in read for place in kept):
+    kept = _reached(before, after)
+    if any(old.has(place) for old in kept for place in after.read):
         return None
-    again = {place.folder for place in after.saved()}
-    return next((place for place in kept if place.folder in again), None)
+    again = {(place.source, place.path) for place in after.saved()}
+    return next((place for place in kept if (place.source, place.path) in again), None)

@@ -249,9 +249,10 @@ _RESUMED = re.compile(r"(?:^|_)resume(?:_from)?(?:_checkpoint|_path|_dir)?$")
 
 
 def read_from(container: Container) -> Iterator[Setting]:
-    """Yield the settings that name a folder to resume from, as an absolute path."""
+    """Yield the settings that name what to resume from, by an absolute path or an address."""
     for setting in settings(container):
-        if setting.value.startswith("/") and _RESUMED.search(setting.name):
+        there = setting.value.startswith("/") or _ADDRESS.match(setting.value)
+        if there and _RESUMED.search(setting.name):
             yield setting
 
 
