@@ -19,8 +19,8 @@ from repository import ENVIRONMENT, JOB, Repository
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.layout import JobFile
 from trainwright.files.git import Repository as Clone
-from trainwright.plan.merge import PlanOptions
 from trainwright.plan.earlier import Earlier
+from trainwright.plan.merge import PlanOptions
 from trainwright.plan.session import PlanSession
 from trainwright.reports.style import Style, written
 from trainwright.runs import meaning
