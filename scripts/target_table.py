@@ -721,7 +721,7 @@ def rendered(feature: Feature | None, variant: Variant) -> render.Rendered:
     if broken:
         raise ValueError(f"{feature}: {broken[0].message}")
     environment = resolve.environment("sample", place)
-    resolved_job = resolved(LoadedJob(_FILE, spec, (), (), ""), place, environment)
+    resolved_job = resolved(LoadedJob(_FILE, spec, (), (), ""), environment)
     return render.job(resolved_job, render.Context(engine=_ENGINE))
 
 

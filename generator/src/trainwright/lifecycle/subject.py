@@ -92,10 +92,9 @@ class Subject:
 
     @cached_property
     def _resolved(self) -> ResolvedJob:
-        document = self.workspace.loaded(self.file.environment).document
         loaded = LoadedJob(self.file, self.spec, (), (), "")
         adopted = self.workspace.adopted(self.file)
-        alone = resolved(loaded, document, self.environment, adopted)
+        alone = resolved(loaded, self.environment, adopted)
         return decided(alone, self.present, self.ledger)
 
     @property

@@ -22,7 +22,7 @@ from trainwright.helm.engines import ChartRefusal, Engine
 from trainwright.kinds import ADOPTED, TARGETS
 from trainwright.kinds.capabilities import left_to_flavor
 from trainwright.kinds.subjects import subject_of
-from trainwright.kinds.target import Target, Unsupported
+from trainwright.kinds.target import Unsupported
 from trainwright.objects.pods.flags import flag_words, is_ambiguous
 from trainwright.render import dropped, objects, permitted
 from trainwright.rule_model.rule import Rule
@@ -229,7 +229,6 @@ def _next_run(done: Rendered, work: _Work) -> Rendered:
     """Render and check the run that the sources describe now."""
     sources = work.sources
     job, environment = sources.job, sources.environment
-    target = TARGETS[job.target]
     decision, record = work.decision, work.decision.record
     begins = decision.step is Step.BEGIN
     # What is found in the next run is in the present one too, where nothing differs.
@@ -237,8 +236,7 @@ def _next_run(done: Rendered, work: _Work) -> Rendered:
     replaced = record.object if record else ""
     name = decision.name if begins or is_alike else begun_name(sources, replaced)
     has_none = job.target == ADOPTED.name and not begins
-    unfit = () if has_none else _unfit(sources.spec, job, environment, target, name)
-    problems = (*done.findings, *unfit)
+    problems = (*done.findings, *(() if has_none else _unfit(sources, name)))
     if problems:
         return replace(done, usable=False, findings=problems)
     linted = (*redundant.findings(sources.spec, job, environment), *_in_text(sources.spec))
@@ -246,9 +244,9 @@ def _next_run(done: Rendered, work: _Work) -> Rendered:
         return replace(done, findings=linted)
     linted = (
         *linted,
-        *_left_out(sources.spec, job, environment),
-        *_unrequested(sources.spec, job),
-        *_ambiguous(sources.spec, job),
+        *_left_out(sources),
+        *_unrequested(sources),
+        *_ambiguous(sources),
     )
     try:
         texts = work.texts(job, environment, name)
@@ -261,7 +259,7 @@ def _next_run(done: Rendered, work: _Work) -> Rendered:
     problems = tuple(_dropped(work, manifests, patched))
     if problems:
         return replace(done, usable=False, findings=(*linted, *problems))
-    findings = tuple(_check(manifests, sources.spec, job, environment, patched))
+    findings = tuple(_check(manifests, sources, patched))
     findings = (*linted, *(f for f in findings if not _is_said(f, linted)))
     return replace(done, findings=findings, files=texts, record=_record(work, texts, manifests))
 
@@ -290,9 +288,9 @@ def _dropped(
 ) -> Iterator[Finding]:
     """Yield findings about fields of the pods that an API server would silently drop."""
     sources = work.sources
-    job, environment, spec = sources.job, sources.environment, sources.spec
-    for problem in dropped.refusals(manifests, job, environment, spec.data, patched):
-        yield _refused(spec, TARGETS[job.target], dx.UNSUPPORTED, problem)
+    job, environment = sources.job, sources.environment
+    for problem in dropped.refusals(manifests, job, environment, sources.spec.data, patched):
+        yield _refused(sources, dx.UNSUPPORTED, problem)
 
 
 def _record(work: _Work, texts: Mapping[str, str], manifests: tuple[Manifest, ...]) -> Record:
@@ -498,18 +496,18 @@ def _adjusted(work: _Work, texts: Mapping[str, str]) -> Adjusted:
     ).adjusted(work.decision.state)
 
 
-def _unfit(
-    spec: Layered, job: Job, environment: Environment, target: Target, name: str
-) -> Iterator[Finding]:
-    for kind, problem in objects.refusals(job, environment, name):
-        yield _refused(spec, target, kind, problem)
+def _unfit(sources: Sources, name: str) -> Iterator[Finding]:
+    """Yield a finding for each value with which a job cannot be rendered under a name."""
+    for kind, problem in objects.refusals(sources.job, sources.environment, name):
+        yield _refused(sources, kind, problem)
 
 
-def _refused(spec: Layered, target: Target, kind: dx.Diagnostic, problem: Unsupported) -> Finding:
+def _refused(sources: Sources, kind: dx.Diagnostic, problem: Unsupported) -> Finding:
+    """Return a finding about a value that the job's target refuses."""
     message = problem.message
     if kind is dx.UNSUPPORTED:
-        message = f"{target.name}: {message}"
-    place, related = _meant(spec, problem)
+        message = f"{sources.job.target}: {message}"
+    place, related = _meant(sources.spec, problem)
     effect = "The program would get the text as it is written." * (kind is dx.REFERENCE)
     return kind.at(
         place,
@@ -535,23 +533,25 @@ def _meant(spec: Layered, problem: Unsupported) -> tuple[Location, tuple[Related
     return spec.authored(at), ()
 
 
-def _left_out(spec: Layered, job: Job, environment: Environment) -> Iterator[Finding]:
+def _left_out(sources: Sources) -> Iterator[Finding]:
     """Yield a finding on fields of the pool that are left to a ResourceFlavor, if there are any."""
+    job = sources.job
     if job.pool:
         fields = {"nodeSelector": job.pool.node_selector, "tolerations": job.pool.tolerations}
-        parts = left_to_flavor(job, environment)
+        parts = left_to_flavor(job, sources.environment)
         left = " and ".join(part for part, value in fields.items() if value and part in parts)
         if left:
             message = f"{left} of the pool {job.pool.name} are left to the flavor of {job.queue}"
             at = Pointer("/pool")
-            yield dx.PLACED_BY_FLAVOR.at(spec.authored(at), message, path=at)
+            yield dx.PLACED_BY_FLAVOR.at(sources.spec.authored(at), message, path=at)
 
 
-def _unrequested(spec: Layered, job: Job) -> Iterator[Finding]:
+def _unrequested(sources: Sources) -> Iterator[Finding]:
     """Yield a finding where a pool of accelerators is named and none of them is requested.
 
     A job that wants none says so: `gpu: 0`.
     """
+    job, spec = sources.job, sources.spec
     pool, resources = job.pool, mapping(spec.data.get("resources"))
     if pool is None or not pool.resource or "gpu" in resources or job.resource_claims:
         return
@@ -565,45 +565,43 @@ def _unrequested(spec: Layered, job: Job) -> Iterator[Finding]:
     yield dx.UNREQUESTED.at(spec.authored(at), message, path=at, remedy=remedy)
 
 
-def _ambiguous(spec: Layered, job: Job) -> Iterator[Finding]:
+def _ambiguous(sources: Sources) -> Iterator[Finding]:
     """Yield a finding for each list in `flags` that could be passed in several ways."""
+    job = sources.job
     for name, value in job.flags.items():
         if is_ambiguous(value, job.flag_style):
             at = Pointer.of("flags", name)
             passed = " ".join(flag_words(name, value, job.flag_style))
             message = f"{at.dotted} is a list, passed as {passed}"
-            yield dx.FLAG_LIST.at(spec.authored(at), message, path=at)
+            yield dx.FLAG_LIST.at(sources.spec.authored(at), message, path=at)
 
 
 # --- findings about rendered objects -------------------------------------------------------------
 
 
 def _check(
-    manifests: tuple[Manifest, ...],
-    spec: Layered,
-    job: Job,
-    environment: Environment,
-    patched: Patched | None = None,
+    manifests: tuple[Manifest, ...], sources: Sources, patched: Patched | None
 ) -> Iterator[Finding]:
     """Yield the findings in the objects; those that only a podPatch causes are at its lines."""
-    pairs = _found(manifests, spec, job, environment)
+    pairs = _found(manifests, sources)
     if patched is None:
         yield from (finding for _, finding in pairs)
         return
     yield from patched.findings()
-    plain = _found(patched.plain, spec, replace(job, pod_patch={}), environment)
+    unpatched_job = replace(sources.job, pod_patch={})
+    plain = _found(patched.plain, replace(sources, job=unpatched_job))
     unpatched = {(finding.rule, finding.message) for _, finding in plain}
     for manifest, finding in pairs:
         at = patched.at(manifest, finding.pointer)
         if (finding.rule, finding.message) in unpatched:
             yield finding
         elif not patched.is_absent(at):  # of which the patch has a finding
-            yield replace(finding, place=spec.origin(at), path=at, related=())
+            yield replace(finding, place=sources.spec.origin(at), path=at, related=())
 
 
-def _found(
-    manifests: Sequence[Manifest], spec: Layered, job: Job, environment: Environment
-) -> Iterator[tuple[Manifest, Finding]]:
+def _found(manifests: Sequence[Manifest], sources: Sources) -> Iterator[tuple[Manifest, Finding]]:
+    """Yield each finding in the objects, after the object that it is in."""
+    spec, job, environment = sources.spec, sources.job, sources.environment
     reported = set()  # masters, workers and other objects are rendered from the same line
     groups = (None, *(role.role for role in job.roles))  # inherited values are the job's own
     for manifest in manifests:

@@ -75,8 +75,14 @@ class Sources:
     spec: Layered
     job: Job
     environment: Environment
-    document: Document  # of environment.yaml
     adopted: Adopted | None = None  # the job's first run, if it existed before the job
+
+    @property
+    def document(self) -> Document:
+        """The environment.yaml that the environment was read from."""
+        document = layers.environment_file(self.spec.layers)
+        assert document is not None, "a job is resolved in an environment that has a file"
+        return document
 
     @property
     def own(self) -> Mapping[str, Data]:

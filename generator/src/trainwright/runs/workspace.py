@@ -72,24 +72,19 @@ class ResolvedJob:
 
 
 def resolved(
-    loaded: LoadedJob,
-    document: Document | None,
-    environment: Environment | None,
-    adopted: adoption.Reading = None,
+    loaded: LoadedJob, environment: Environment | None, adopted: adoption.Reading = None
 ) -> ResolvedJob:
     """Return a job resolved in its environment, regardless of its run."""
-    if loaded.spec is None or environment is None or document is None:
+    if loaded.spec is None or environment is None:
         return ResolvedJob(loaded=loaded, findings=loaded.findings)
     job = resolve.typed(loaded.spec, environment, loaded.file.path)
-    problems = tuple(resolve.problems(job, loaded.spec, environment, document))
+    problems = tuple(resolve.problems(job, loaded.spec, environment))
     broken = ResolvedJob(loaded=loaded, findings=(*loaded.findings, *problems))
     if any(problem.rule != CAPACITY.id for problem in problems):
         return broken
     if isinstance(adopted, tuple):
         return replace(broken, findings=(*broken.findings, *adopted))
-    sources = Sources(
-        spec=loaded.spec, job=job, environment=environment, document=document, adopted=adopted
-    )
+    sources = Sources(spec=loaded.spec, job=job, environment=environment, adopted=adopted)
     if problems:
         return replace(broken, outgrown=sources)
     return replace(broken, sources=sources)
@@ -314,8 +309,7 @@ class Workspace(Owner):
         loaded, adopted = self.reader.job(file), self.adopted(file)
         if adopted is not None:
             loaded = replace(loaded, files=(*loaded.files, adoption.path(file)))
-        document = self.loaded(file.environment).document
-        return resolved(loaded, document, self.sound(file.environment), adopted)
+        return resolved(loaded, self.sound(file.environment), adopted)
 
     def adopted(self, file: JobFile) -> adoption.Reading:
         """Return the object that the first run of a job is, if that was in the cluster before."""

@@ -103,12 +103,16 @@ def chosen_pool(*data: Mapping[str, Data]) -> str:
     return pool if isinstance(pool, str) else ""
 
 
+def environment_file(layers: Iterable[Layer]) -> Document | None:
+    """Return the environment.yaml that is among the layers of a spec."""
+    return next((layer.document for layer in layers if layer.label == ENVIRONMENT), None)
+
+
 def of_pool(below: Sequence[Layer], pool: str) -> tuple[Layer, ...]:
     """The layers of a pool, lowest first, as the environment's own file has them."""
-    environment = next((layer for layer in below if layer.label == ENVIRONMENT), None)
-    if not pool or environment is None:
+    document, at = environment_file(below), Pointer.of("pools", pool)
+    if not pool or document is None:
         return ()
-    document, at = environment.document, Pointer.of("pools", pool)
     own = Layer(f"pool {pool}", document, at / "defaults")
     named = fabrics.profile(str(lookup(document.data, at / "fabric") or ""))
     fabric = named.layer(pool, (document, at / "fabric")) if named else None
@@ -202,7 +206,7 @@ def roles_on_pools(layers: Iterable[Layer]) -> Iterator[Layer]:
 
 def _placed(spec: Layered) -> Iterator[Layer]:
     """Yield a layer for each role that names a pool: what it inherits that differs from its job."""
-    environment = next((layer for layer in spec.layers if layer.label == ENVIRONMENT), None)
+    environment = environment_file(spec.layers)
     for name, role in mapping(spec.data.get(ROLES)).items() if environment else ():
         if not isinstance(role, Mapping) or "pool" not in role:
             continue
@@ -213,7 +217,7 @@ def _placed(spec: Layered) -> Iterator[Layer]:
             pool, data = chosen_pool(role), {ROLES: {name: patch}}
             places = dict.fromkeys(_pointers(data, Pointer()), (0, 0))
             document = Document("", data, places, places)
-            by = (environment.document, Pointer.of("pools", pool))
+            by = (environment, Pointer.of("pools", pool))
             yield Layer(f"{_PLACED}{name} on pool {pool}", document, by=by)
 
 

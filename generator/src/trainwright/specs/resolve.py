@@ -131,17 +131,12 @@ def _role(spec: Layered, name: str, environment: Environment, source: str) -> Jo
 # --- what no schema can see --------------------------------------------------------------------
 
 
-def problems(
-    job: Job, spec: Layered, environment: Environment, document: Document | None = None
-) -> Iterator[Finding]:
-    """Yield everything in a job that contradicts itself or its environment.
-
-    Findings about a pool have its line in the environment's `document`, if that is given.
-    """
+def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
+    """Yield everything in a job that contradicts itself or its environment."""
     yield from _references(job, spec, environment)
     yield from _queueing(job, spec, environment)
     yield from _elastic_range(job, spec)
-    yield from _accelerators(job, spec, environment, document)
+    yield from _accelerators(job, spec, environment)
     yield from _fabric(job, spec)
     yield from containers.problems(job, spec, environment)
     yield from _variables(job, spec)
@@ -161,7 +156,7 @@ def problems(
     for role in job.roles:
         assert role.role is not None
         yield from _serving(role.role, spec)
-        findings = problems(role, layers.of_role(spec, role.role.name), environment, document)
+        findings = problems(role, layers.of_role(spec, role.role.name), environment)
         yield from (in_role(finding, spec, role.role) for finding in findings)
 
 
@@ -316,9 +311,7 @@ def _elastic_range(job: Job, spec: Layered) -> Iterator[Finding]:
         yield spec.finding(dx.CONTRADICTION, Pointer("/nodes"), message, remedy=remedy)
 
 
-def _accelerators(
-    job: Job, spec: Layered, environment: Environment, document: Document | None
-) -> Iterator[Finding]:
+def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
     gpus, pool = job.resources.gpu, job.pool
     if job.backend == "nccl" and not gpus and not job.resource_claims:
         message = "backend is nccl, but resources.gpu is 0: NCCL needs GPUs"
@@ -336,7 +329,7 @@ def _accelerators(
         path = Pointer.of("resources", "extended", pool.resource)
         yield spec.finding(dx.CONTRADICTION, path, message, remedy="Set resources.gpu instead.")
     if gpus and pool:
-        yield from _pool_fit(job, spec, pool, document)
+        yield from _pool_fit(job, spec, pool)
     version = environment.kubernetes_version
     if job.resource_claims and not _CLAIMS.holds(version):
         message = (
@@ -351,25 +344,26 @@ def _accelerators(
 _CLAIMS = upstream("kubernetes/device-claims")
 
 
-def _pool_fit(job: Job, spec: Layered, pool: Pool, document: Document | None) -> Iterator[Finding]:
+def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
     gpus = job.resources.gpu
     if not pool.resource:
         message = f'resources.gpu is {gpus}, but the pool "{pool.name}" has no accelerators'
         pools = Related("from", f'sets pool: "{pool.name}"', spec.origin("/pool"))
-        related = (pools, *_of_pool(pool, document))
+        related = (pools, *_of_pool(pool, spec))
         yield spec.finding(dx.CAPACITY, Pointer("/resources/gpu"), message, related=related)
         return
     for short in capacity.shortages(job):
         path = "/resources/gpu" if short.per_node or "nodes" not in spec.data else "/nodes"
         message = short.message(f" ({capacity.at_once(job)} nodes of {gpus})")
-        related = tuple(_of_pool(pool, document, short))
+        related = tuple(_of_pool(pool, spec, short))
         yield spec.finding(dx.CAPACITY, Pointer(path), message, related=related)
 
 
 def _of_pool(
-    pool: Pool, document: Document | None, short: capacity.Shortage | None = None
+    pool: Pool, spec: Layered, short: capacity.Shortage | None = None
 ) -> Iterator[Related]:
     """Yield where an environment has a pool, or the number of accelerators that it is short of."""
+    document = layers.environment_file(spec.layers)
     if document is None:
         return
     at = Pointer.of("pools", pool.name)
