@@ -66,31 +66,30 @@ def test_rendering_again_from_nothing_gives_the_same_bytes(repository: Repositor
     assert repository.tree() == tree
 
 
-def test_render_names_jobs_that_keep_old_values(repository: Repository) -> None:
+def test_render_names_jobs_that_are_outdated(repository: Repository) -> None:
     repository.write("base/jobs/common.yaml", f"{HEADER}name: common\nretries: 1\n")
     for job in ("llm", "mnist"):
         repository.job(f"prod/{job}", "extends: base/common\n")
-    assert "old values" not in repository.run("render").stdout
-    assert "old values" not in repository.run("render").stdout
+    assert "outdated" not in repository.run("render").stdout
+    assert "outdated" not in repository.run("render").stdout
     repository.write(
         "base/jobs/common.yaml", f"{HEADER}name: common\nretries: 1\nflags: {{lr: 1}}\n"
     )
     done = repository.run("render", "prod/llm")
     assert done.stdout.splitlines()[1:] == [
-        "prod/llm keeps old values until its next run: `trainwright rerun prod/llm` applies the "
-        "change."
+        "prod/llm is outdated until its next run: `trainwright rerun prod/llm` applies the change."
     ]
     # One begins another run by a line of its own: it takes all changes, and the other is named.
     repository.job("prod/llm", "extends: base/common\nflags: {epochs: 3}\n")
     done = repository.run("render")
     lines = done.stdout.splitlines()
-    assert [line for line in lines if "old values" in line] == [
-        "prod/mnist keeps old values until its next run: `trainwright rerun prod/mnist` applies "
+    assert [line for line in lines if "outdated" in line] == [
+        "prod/mnist is outdated until its next run: `trainwright rerun prod/mnist` applies "
         "the change."
     ]
 
 
-def test_render_names_jobs_that_keep_old_values_where_a_commit_edits_specs(
+def test_render_names_jobs_that_are_outdated_where_a_commit_edits_specs(
     repository: Repository,
 ) -> None:
     base = f"{HEADER}name: common\nretries: 1\n"
@@ -101,7 +100,7 @@ def test_render_names_jobs_that_keep_old_values_where_a_commit_edits_specs(
     git_repository.init(repository.root)
     git_repository.commit(repository.root)
     repository.write("base/jobs/common.yaml", f"{base}flags: {{lr: 1}}\n")
-    named = "prod/llm, prod/mnist keep old values until their next run"
+    named = "prod/llm, prod/mnist are outdated until their next run"
     assert named in repository.run("render").stdout
     git_repository.git(repository.root, "switch", "--quiet", "--create", "edit")
     git_repository.commit(repository.root)
@@ -109,13 +108,13 @@ def test_render_names_jobs_that_keep_old_values_where_a_commit_edits_specs(
     # They still do once that is merged: `list jobs` names them, and `render` what an edit does.
     git_repository.git(repository.root, "switch", "--quiet", "main")
     git_repository.git(repository.root, "merge", "--quiet", "edit")
-    assert "old values" not in repository.run("render").stdout
+    assert "outdated" not in repository.run("render").stdout
     # What an earlier edit outdated is counted, and what this one does is named.
-    earlier = "2 jobs keep old values since before: see `trainwright list jobs`.\n"
+    earlier = "2 jobs were outdated before: see `trainwright list jobs`.\n"
     repository.job("prod/new")
     done = repository.run("render").stdout
     assert done.endswith(earlier)
-    assert done.count("old values") == 1
+    assert done.count("outdated") == 1
     repository.write("base/jobs/common.yaml", f"# Why.\n{base}flags: {{lr: 1}}\n")
     assert repository.run("render").stdout.endswith(earlier)
     repository.job("prod/other", "extends: base/common\n")
@@ -124,16 +123,16 @@ def test_render_names_jobs_that_keep_old_values_where_a_commit_edits_specs(
     repository.environment("prod", "defaults: {env: {A: b}}\n")
     repository.job("prod/mnist", "extends: base/common\nenv: {A: c}\n")
     lines = repository.run("render").stdout.splitlines()
-    assert lines[-1].startswith("prod/llm, prod/new, prod/other keep old values until")
+    assert lines[-1].startswith("prod/llm, prod/new, prod/other are outdated until")
     repository.environment("prod")
     repository.write("base/jobs/common.yaml", f"{base}flags: {{lr: 1}}\n")
     repository.write("base/jobs/rare.yaml", f"{HEADER}name: rare\nextends: base/common\n")
     repository.job("prod/other", "extends: base/common\nretries: 4\n")
     lines = repository.run("render").stdout.splitlines()
-    assert lines[-1] == "1 job keeps old values since before: see `trainwright list jobs`."
+    assert lines[-1] == "1 job was outdated before: see `trainwright list jobs`."
 
 
-def test_render_names_no_job_of_a_renamed_environment_that_kept_old_values_before(
+def test_render_names_no_job_of_a_renamed_environment_that_was_outdated_before(
     repository: Repository,
 ) -> None:
     base = f"{HEADER}name: common\nretries: 1\n"
@@ -148,7 +147,7 @@ def test_render_names_no_job_of_a_renamed_environment_that_kept_old_values_befor
     environments = repository.root / "environments"
     (environments / "old").rename(environments / "new")
     lines = repository.run("render").stdout.splitlines()
-    assert lines[-1] == "1 job keeps old values since before: see `trainwright list jobs`."
+    assert lines[-1] == "1 job was outdated before: see `trainwright list jobs`."
 
 
 def test_check_of_a_fresh_tree_says_nothing_is_wrong(repository: Repository) -> None:

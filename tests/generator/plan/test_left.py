@@ -211,7 +211,7 @@ def test_a_removed_environment_is_named_with_what_it_had(folder: str, prod: Repo
         "environment prod is removed, with its ledger of 1 finished run (other-"
     )
     assert second.endswith(
-        f"; the objects of its wiring{folder} stay in the cluster, and sync a folder that is "
+        f"; its Argo CD or Flux objects{folder} stay in the cluster, and sync a folder that is "
         "gone: delete them"
     )
     assert re.search(r"^prod \(removed\) +pool h100 +8 GPUs +16 ", "\n".join(lines), re.MULTILINE)

@@ -992,7 +992,7 @@ def test_what_is_held_back_is_a_line_for_each_shared_file_and_not_for_each_job()
     text, _, folded = whole.partition("<details>")
     assert len(text) < 2000
     assert len(whole) < 10_000
-    assert "<summary>3,000 jobs keep their old values until the next run</summary>" in folded
+    assert "<summary>3,000 jobs are outdated until the next run</summary>" in folded
     assert re.search(r"\n- nodes: prod/job.*-00000, .* and [0-9,]+ more\n", folded)
     assert "Outdates 3,000 jobs" in text
     assert "outdates 5 runs, begins 3" in text
@@ -1002,7 +1002,7 @@ def test_a_comment_names_jobs_that_keep_an_old_value(cloned: Repository) -> None
     defaults = "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\n"
     cloned.write("defaults.yaml", f"{defaults}defaults: {{flags: {{lr: 0.1}}}}\n")
     comment = cloned.run("plan", "--against", "main", "-o", "markdown").stdout
-    assert "<summary>2 jobs keep their old values until the next run</summary>" in comment
+    assert "<summary>2 jobs are outdated until the next run</summary>" in comment
     assert "\n- flags.lr: prod/idle, prod/llm\n" in comment
     assert "| job |" not in comment  # a table without a row
     assert "is not up to date" not in comment

@@ -267,9 +267,9 @@ def test_what_prune_is_holds_with_the_wiring(
     _environment(repository, engine, new)
     text = _plan(repository)
     assert f'gitops.prune: "{old}" → "{new}" in lab (environments/lab/environment.yaml:' in text
-    assert f"once the wiring is applied {holds}" in text
+    assert f"once wiring/ is applied {holds}" in text
     assert "run `trainwright gitops wire --out wiring`" in text
-    assert "old values" not in text
+    assert "outdated" not in text
     assert "rerun" not in text
     assert _data(repository)["changes"] == []
     rendered = repository.run("render")
@@ -280,7 +280,7 @@ def test_another_engine_applies_the_runs_that_there_are(tmp_path: Path) -> None:
     repository = _begun(tmp_path / "clone", "argocd", "confirm")
     _environment(repository, "flux", "confirm")
     text = _plan(repository)
-    assert "Flux applies the runs as they are, once its wiring is applied" in text
+    assert "Flux applies the runs as they are, once wiring/ is applied" in text
     assert "rerun" not in text
 
 
@@ -291,7 +291,7 @@ def _set(repository: Repository, old: str, new: str, file: str = "lab/environmen
 
 
 CLUSTER = (
-    "once the wiring is applied all active runs begin anew in the other cluster, and those in the "
+    "once wiring/ is applied all active runs begin anew in the other cluster, and those in the "
     "old one go on until they are deleted there"
 )
 

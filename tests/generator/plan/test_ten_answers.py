@@ -142,7 +142,7 @@ MERGES = {
     ),
     "it keeps an old value": Merge(
         "Outdates 1 job",
-        "prod/llm keeps its old values until the next run",
+        "prod/llm is outdated until the next run",
         new="LEVEL: debug",
     ),
 }

@@ -176,6 +176,7 @@ def _opening(written: Field) -> str:
 
 
 def _documentation(place: Place, described: Field, pointer: Pointer) -> str:
+    """Return a field's description, with its value in the open job, or else its default."""
     lines = [described.description]
     spec = job_at(place)
     if spec is not None and (value := lookup(spec.data, pointer)) is not None:

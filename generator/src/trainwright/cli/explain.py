@@ -44,11 +44,7 @@ def _complete_path(
 
 
 @click.command(
-    epilog=examples(
-        "explain prod/llm resources.gpu",
-        "explain TW718",
-        "explain job checkpoint",
-    )
+    epilog=examples("explain prod/llm resources.gpu", "explain TW718", "explain job checkpoint")
 )
 @click.argument("job", metavar="ENV/JOB|RULE|job|environment|defaults", shell_complete=complete)
 @click.argument("path", default="", shell_complete=_complete_path)
@@ -119,17 +115,10 @@ def _check_is_no_field(word: str) -> None:
 
 
 _OF_ENVIRONMENTS = ("jobs", "objects")
-LISTS = ("jobs", "environments", "objects", "targets", "fabrics", "rules", "formats", "wirings")
+LISTS = ("jobs", "environments", "objects", "targets", "fabrics", "rules", "formats", "engines")
 
 
-@click.command(
-    name="list",
-    epilog=examples(
-        "list jobs prod",
-        "list rules",
-        "list jobs -o json",
-    ),
-)
+@click.command(name="list", epilog=examples("list jobs prod", "list rules", "list jobs -o json"))
 @click.argument("what", type=Choice(LISTS), default="jobs", metavar="[WHAT]")
 @selections
 @answer_format
@@ -144,7 +133,7 @@ def list_(
     output: str,
     no_cache: bool,
 ) -> None:
-    """List jobs, environments, objects, targets, fabrics, rules, formats or wirings.
+    """List jobs, environments, objects, targets, fabrics, rules, formats or engines.
 
     Jobs and objects may be those of some environments alone. A run that another has replaced, and
     that its GitOps engine has not deleted, is named until the ledger has it or yet another run

@@ -29,11 +29,7 @@ def _day(_context: click.Context, _option: click.Parameter, written: str) -> str
         ) from error
 
 
-@click.command(
-    epilog=examples(
-        "suspend prod/llm --commit",
-    )
-)
+@click.command(epilog=examples("suspend prod/llm --commit"))
 @jobs
 @writes
 @click.pass_obj
@@ -47,11 +43,7 @@ def suspend(context: Context, /, selections: tuple[str, ...], **options: Any) ->
     carry_out(context, "suspend", selections, each(states.suspend), Writing(**options))
 
 
-@click.command(
-    epilog=examples(
-        "resume prod/llm --commit",
-    )
-)
+@click.command(epilog=examples("resume prod/llm --commit"))
 @jobs
 @writes
 @click.pass_obj
@@ -65,11 +57,7 @@ def resume(context: Context, /, selections: tuple[str, ...], **options: Any) -> 
     carry_out(context, "resume", selections, each(states.resume), Writing(**options))
 
 
-@click.command(
-    epilog=examples(
-        "cancel prod/llm --commit",
-    )
-)
+@click.command(epilog=examples("cancel prod/llm --commit"))
 @jobs
 @click.option(
     "--orphan",
@@ -93,13 +81,11 @@ def cancel(context: Context, /, selections: tuple[str, ...], orphan: bool, **opt
 
 @click.command(
     epilog=examples(
-        "rerun prod/llm --dry-run",
-        "rerun prod/llm --commit",
-        "rerun 'prod/*' --outdated --commit",
+        "rerun prod/llm --dry-run", "rerun prod/llm --commit", "rerun 'prod/*' --outdated --commit"
     )
 )
 @jobs
-@click.option("--outdated", is_flag=True, help="Only jobs whose runs keep old values.")
+@click.option("--outdated", is_flag=True, help="Only jobs whose runs are outdated.")
 @writes
 @click.pass_obj
 def rerun(context: Context, /, selections: tuple[str, ...], outdated: bool, **options: Any) -> None:
@@ -116,10 +102,7 @@ def rerun(context: Context, /, selections: tuple[str, ...], outdated: bool, **op
 
 @click.command(
     "set",
-    epilog=examples(
-        "set prod/llm --max-duration +6h --commit",
-        "set prod/llm --priority high",
-    ),
+    epilog=examples("set prod/llm --max-duration +6h --commit", "set prod/llm --priority high"),
 )
 @jobs
 @click.option(
@@ -161,10 +144,7 @@ def set_(
 
 @click.command(
     cls=Command,
-    epilog=examples(
-        "promote dev/llm --to prod --commit",
-        "promote dev/llm --to prod --only image",
-    ),
+    epilog=examples("promote dev/llm --to prod --commit", "promote dev/llm --to prod --only image"),
 )
 @click.argument("names", nargs=-1, required=True, metavar="[ENV/]JOB...", shell_complete=complete)
 @click.option(
@@ -241,12 +221,7 @@ def _known_environment(context: Context, name: str) -> None:
     select.select((name,), load.discover(Folder(context.root)).jobs)
 
 
-@click.command(
-    epilog=examples(
-        "pin prod/llm --commit",
-        "pin prod --from-lock",
-    )
-)
+@click.command(epilog=examples("pin prod/llm --commit", "pin prod --from-lock"))
 @jobs
 @click.option("--digest", metavar="IMAGE", help="Use this digest: [repository[:tag]@]sha256:…")
 @click.option("--from-lock", is_flag=True, help="Read environments/images.lock.yaml, offline.")
@@ -327,8 +302,7 @@ def _one_repository(context: Context, selections: tuple[str, ...], given: str) -
 
 @click.command(
     epilog=examples(
-        "retire prod/llm --commit",
-        "retire prod/llm --outcome failed --reason OOMKilled --commit",
+        "retire prod/llm --commit", "retire prod/llm --outcome failed --reason OOMKilled --commit"
     )
 )
 @jobs

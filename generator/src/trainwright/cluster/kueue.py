@@ -58,7 +58,8 @@ def reason(
     if holds("Admitted") or holds("Finished"):
         explanation = "", ""
     elif spec.get("active") is False:
-        explanation = "Deactivated", _message(conditions, "Evicted") or "its Workload is not active"
+        message = clean(conditions.get("Evicted", {}).get("message") or "")
+        explanation = "Deactivated", message or "its Workload is not active"
     elif holds("QuotaReserved"):
         explanation = "AdmissionChecks", _checks(status) or "quota is reserved, checks are not done"
     elif holds("Evicted"):
@@ -148,10 +149,6 @@ def _word(quota: Mapping[str, Data]) -> str:
 
 def _conditions(workload: Mapping[str, Data]) -> dict[str, Mapping[str, Data]]:
     return {c["type"]: c for c in (workload.get("status") or {}).get("conditions") or ()}
-
-
-def _message(conditions: Mapping[str, Mapping[str, Data]], name: str) -> str:
-    return clean(conditions.get(name, {}).get("message") or "")
 
 
 def _checks(status: Mapping[str, Data]) -> str:

@@ -54,6 +54,7 @@ def in_order(pods: Sequence[LivePod], *, failed_first: bool) -> tuple[LivePod, .
     that only failed because of them."""
 
     def weight(pod: LivePod) -> int:
+        """Return 0 for a rank that failed first, 1 for one that failed after another, else 2."""
         ending = pod.ending or pod.before
         if ending is None or not ending.failed:
             return 2

@@ -244,6 +244,7 @@ def _ending(state: Mapping[str, Data], status: Mapping[str, Data]) -> Terminatio
 
 
 def _condition(status: Mapping[str, Data], name: str, holds: str = "True") -> Mapping[str, Data]:
+    """Return the condition of this type, if it has this status; else an empty mapping."""
     for condition in mappings(status.get("conditions")):
         if condition.get("type") == name and condition.get("status") == holds:
             return condition

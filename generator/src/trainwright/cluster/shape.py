@@ -59,6 +59,7 @@ def is_object(value: Data) -> bool:
 
 
 def _fits(data: Data, shape: Data) -> bool:
+    """Whether data has the types of a shape; what the shape does not name may be anything."""
     if data is None:
         return True
     if isinstance(shape, list):

@@ -78,7 +78,7 @@ def _formats(_files: Files, _patterns: Patterns) -> Rows:
     return ("format", "summary"), list(FORMATS.items())
 
 
-def _wirings(_files: Files, _patterns: Patterns) -> Rows:
+def _engines(_files: Files, _patterns: Patterns) -> Rows:
     rows = [(w.engine, w.mode, w.summary) for w in WIRINGS.values()]
     return ("engine", "mode", "summary"), [tuple(row) for row in rows]
 
@@ -91,5 +91,5 @@ LISTINGS: dict[str, Callable[[Files, Patterns], Rows]] = {
     "fabrics": _fabrics,
     "rules": _rules,
     "formats": _formats,
-    "wirings": _wirings,
+    "engines": _engines,
 }

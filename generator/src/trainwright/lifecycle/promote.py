@@ -99,14 +99,15 @@ def _missing(target: Subject) -> str:
     pools = sorted(environment.pools.values(), key=lambda pool: bool(pool.resource) != bool(gpus))
     if pool not in environment.pools and (pool or gpus):
         lacks = f'{name} has no pool "{pool}"' if pool else f"its {gpus} GPUs need a pool of {name}"
-        return f"{lacks}; {_another(target, 'pool', [pool.name for pool in pools])}"
+        return f"{lacks}; {_remedy(target, 'pool', [pool.name for pool in pools])}"
     queues = environment.queues if environment.queueing in ("kueue", "volcano") else {}
     if queue and queues and queue not in queues:
-        return f'{name} has no queue "{queue}"; {_another(target, "queue", [*queues])}'
+        return f'{name} has no queue "{queue}"; {_remedy(target, "queue", [*queues])}'
     return ""
 
 
-def _another(target: Subject, key: str, names: Sequence[str]) -> str:
+def _remedy(target: Subject, key: str, names: Sequence[str]) -> str:
+    """Return how to have a pool or a queue that is missing: of the `names`, or else declared."""
     if not names:
         return f"declare it under `{key}s` in {environment_path(target.file.environment)}"
     line = f"`{key}: {names[0]}` into {target.file.path}"

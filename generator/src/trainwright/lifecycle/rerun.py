@@ -15,7 +15,7 @@ from trainwright.runs.decision import awaiting
 def rerun(subject: Subject, *, outdated: bool = False) -> Step:
     """Raise `run` to the next number that has not finished; a cancelled job becomes active.
 
-    With `outdated`, only of a job whose run keeps old values.
+    With `outdated`, only of a job whose run is outdated.
     """
     before, path = subject.object, subject.file.path
     if outdated and not any(awaiting(subject.decision.held)):

@@ -74,8 +74,9 @@ def _split(changes: Sequence[JobChange]) -> Iterator[list[JobChange]]:
         return
     by_effect: dict[object, list[JobChange]] = {}
     for change in changes:
-        runs = tuple(_unnamed(text, change) for text in words.runs(change))
-        by_effect.setdefault((words.image(change), runs), []).append(change)
+        started = ((what, item) for what, items in words.started(change) for item in items)
+        unnamed = tuple((what, _unnamed(item, change)) for what, item in started)
+        by_effect.setdefault((words.image(change), unnamed), []).append(change)
     yield from by_effect.values()
 
 

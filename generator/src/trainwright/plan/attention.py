@@ -43,12 +43,12 @@ def attention(plan: Plan) -> tuple[Attention, ...]:
             of_jobs(words.NEVER, Concern.EXCEEDS, _unadmitted(plan)),
             elsewhere("over limit", Concern.EXCEEDS, _short(plan), "uses"),
             elsewhere("not rendered", Concern.RISKS, _unrendered(plan)),
-            elsewhere("unexpected wiring", Concern.RISKS, _foreign(plan)),
+            elsewhere("unexpected file in wiring/", Concern.RISKS, _foreign(plan)),
             elsewhere("changed setting", Concern.RISKS, _settings(plan, moves=False)),
             elsewhere("changed object", Concern.RISKS, _objects(plan), "objects-title"),
             elsewhere("loosened policy", Concern.RISKS, _policies(plan, loosens=True)),
             elsewhere("tightened policy", Concern.INFORMS, _policies(plan, loosens=False)),
-            elsewhere("keeps old values", Concern.INFORMS, _kept(plan), "shared-title"),
+            elsewhere("outdated", Concern.INFORMS, _kept(plan), "shared-title"),
         )
     )
 
@@ -86,7 +86,7 @@ def _endings(changes: Sequence[JobChange], ends: str, end: str) -> Iterator[Item
 
 
 def _errors(plan: Plan) -> Iterator[Item]:
-    """Yield the errors of what is not blocked itself."""
+    """Yield the errors that are about no blocked job."""
     blocked = {str(change.file) for change in plan.listed if change.action in BLOCKED}
     for finding in (*plan.underived, *plan.findings):
         if finding.severity is Severity.ERROR and finding.subject not in blocked:

@@ -189,7 +189,7 @@ def _loosened(plan: Plan) -> str:
 
 
 def _wired(plan: Plan) -> str:
-    """Return which settings of GitOps a merge changes that matter once the wiring is applied,
+    """Return which settings of GitOps a merge changes that matter once wiring/ is applied,
     without those that have words of their own before the jobs.
     """
     changes = (change for change in plan.wiring.settings if not change.moves)

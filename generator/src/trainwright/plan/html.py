@@ -152,7 +152,7 @@ def _change(
         "why": why,
         "asked": requests(change.asked, currency, sign=True),
         "together": requests(group.asked, currency, sign=True) if group.others else [],
-        "runs": "; ".join(_runs(change)),
+        "runs": "; ".join(words.runs(change)),
         "causes": [cause_data(cause, lines) for cause in change.causes],
     }
 
@@ -165,13 +165,6 @@ def requests(demand: Demand, currency: str, *, sign: bool = False) -> Data:
         Demand(cost=demand.cost, unpriced=demand.unpriced),
     )
     return [", ".join(words.asked(part, currency, sign=sign)) for part in parts]
-
-
-def _runs(change: JobChange) -> Iterator[str]:
-    """Yield what the new run starts that the previous one did not."""
-    if image := words.image(change):
-        yield f"image {image}"
-    yield from words.runs(change)
 
 
 def _files(change: JobChange) -> Iterator[Data]:

@@ -157,6 +157,7 @@ class Departures:
         return found
 
     def _read(self) -> Iterator[_Departure]:
+        """Yield the departures that git has, newest first, by the records that commits changed."""
         since = f"--since={self._today - LONGEST}T00:00:00Z"
         pattern = join(self._inside, ENVIRONMENTS, "*", RENDERED, "*", RECORD_FILE)
         log = self._repository.git(*_LOG, since, self._commit, "--", f":(top,glob){pattern}")

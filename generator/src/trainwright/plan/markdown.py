@@ -266,9 +266,9 @@ def _kept(plan: Plan) -> str:
             fields.setdefault(", ".join(paths), []).append(cell(str(change.file)))
     if not (count := sum(map(len, fields.values()))):
         return ""
-    jobs = "1 job keeps its" if count == 1 else f"{count:,} jobs keep their"
+    jobs = "1 job is" if count == 1 else f"{count:,} jobs are"
     lines = [f"- {cell(field)}: {_listed(fields[field], _KEPT // 2)}\n" for field in fields]
-    summary = f"{jobs} old values until the next run"
+    summary = f"{jobs} outdated until the next run"
     return details(summary, some(lines, _KEPT, "fields", "- {}\n"))
 
 

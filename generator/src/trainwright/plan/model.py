@@ -284,7 +284,7 @@ class SharedFileImpact:
 @dataclass(frozen=True, slots=True)
 class SettingChange:
     """A changed setting of an environment that reaches no run: one that limits what its jobs may
-    do or use, that its wiring applies, or by which a plan counts.
+    do or use, that Argo CD or Flux objects apply, or by which a plan counts.
     """
 
     environment: str

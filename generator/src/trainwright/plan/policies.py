@@ -42,13 +42,13 @@ def wiring(before: Environment, after: Environment) -> Iterator[Setting]:
     if new.engine != "none":
         yield Setting(Pointer("/gitops/prune"), old.prune, new.prune)
         sides = old.destination, new.destination
-        yield from _texts(Pointer("/gitops/destination"), *sides, ("name", "server"))
+        yield from _named(Pointer("/gitops/destination"), *sides, ("name", "server"))
 
 
-def _texts(
+def _named(
     path: Pointer, before: object, after: object, names: Iterable[str], *, loosens: bool = False
 ) -> Iterator[Setting]:
-    """Yield texts of a part of the settings, of which an empty one is unset."""
+    """Yield the named attributes of both sides as settings below a path; empty ones are unset."""
     for name in names:
         old, new = (getattr(side, name) or None for side in (before, after))
         yield Setting(path / name, old, new, loosens)
@@ -155,10 +155,10 @@ def _sources(before: GitOps, after: GitOps) -> Iterator[Setting]:
     """
     if after.engine != "none" and before.repository.url:
         path, sides = Pointer("/gitops/repository"), (before.repository, after.repository)
-        yield from _texts(path, *sides, ("url", "revision", "path"), loosens=True)
+        yield from _named(path, *sides, ("url", "revision", "path"), loosens=True)
     if after.engine != "none" and after.mode == "chart":
         path, names = Pointer("/gitops/chart"), ("oci", "version", "url", "revision", "path")
-        yield from _texts(path, before.chart, after.chart, names, loosens=True)
+        yield from _named(path, before.chart, after.chart, names, loosens=True)
 
 
 def _required(verify: Verify | None) -> Data:

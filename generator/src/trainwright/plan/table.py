@@ -59,7 +59,7 @@ def table(plan: Plan) -> Table:
 def columns(
     heads: Sequence[str], rows: Sequence[Sequence[_Shown]]
 ) -> tuple[tuple[str, ...], tuple[tuple[_Shown, ...], ...]]:
-    """Without the columns in which no row has anything."""
+    """Return the heads and the rows without the columns that are empty in every row."""
     kept = [index for index in range(len(heads)) if any(row[index] for row in rows)]
     return (
         tuple(heads[index] for index in kept),

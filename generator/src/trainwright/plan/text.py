@@ -102,8 +102,6 @@ def _change(group: Alike, style: Style, currency: str) -> Iterator[str]:
     yield from _causes(change.causes)
     if request := words.signed(group.asked, currency):
         yield f"  requests {request}"
-    if words.image(change):
-        yield visible(f"  image {words.image(change)}")
     yield from (f"  {visible(line)}" for line in words.runs(change))
 
 

@@ -73,16 +73,16 @@ def reach(shared: SharedFileImpact) -> str:
 
 
 def keeping(plan: Plan, shared: SharedFileImpact) -> str:
-    """Return which jobs' runs keep the old values of a shared file, or "" if none does."""
+    """Return which jobs keep the old values of a shared file, or "" if none does."""
     jobs = set(shared.jobs)
     kept = [it for it in plan.changes if it.action is Action.OUTDATED and it.file in jobs]
     names = [str(change.file) for change in kept]
     if not names:
         return ""
-    verb = "keeps its" if len(names) == 1 else "keep their"
+    are = "is" if len(names) == 1 else "are"
     pinned = listed([str(change.file) for change in kept if _is_pinned(change)], _NAMED)
     same = f"; the next image of {pinned} has {_SAME_CONTENT}" if pinned else ""
-    return f"{listed(names, _NAMED)} {verb} old values until the next run{same}"
+    return f"{listed(names, _NAMED)} {are} outdated until the next run{same}"
 
 
 def _is_pinned(change: JobChange) -> bool:
@@ -301,8 +301,10 @@ def waiver(accepted: Waiver) -> str:
 
 
 def runs(change: JobChange) -> Iterator[str]:
-    """Yield what is new in what the run starts, other than images: "command python train.py"."""
-    return (f"{what} {item}" for what, items in started(change) for item in items)
+    """Yield what the new run starts that the previous one did not: "command python train.py"."""
+    if changed := image(change):
+        yield f"image {changed}"
+    yield from (f"{what} {item}" for what, items in started(change) for item in items)
 
 
 def forged(finding: Finding) -> str:
@@ -320,7 +322,7 @@ def notes(plan: Plan) -> Iterator[str]:
     """Yield what else is to be known before the merge, or to be done after it."""
     yield from unrendered(plan)
     yield from _removals(plan)
-    yield from _policies(plan)
+    yield from map(policy, sorted(plan.policies, key=lambda change: not change.loosens))
     yield from wiring(plan)
 
 
@@ -373,16 +375,10 @@ def _removals(plan: Plan) -> Iterator[str]:
         if removal.applied:
             where = f" ({removal.wiring})" if removal.wiring else ""
             line += (
-                f"; the objects of its wiring{where} stay in the cluster, and sync a folder that "
-                "is gone: delete them"
+                f"; its Argo CD or Flux objects{where} stay in the cluster, and sync a folder "
+                "that is gone: delete them"
             )
         yield line
-
-
-def _policies(plan: Plan) -> Iterator[str]:
-    """Yield a line for each setting that limits jobs and was changed, those that loosen first."""
-    for change in sorted(plan.policies, key=lambda change: not change.loosens):
-        yield policy(change)
 
 
 def policy(change: SettingChange) -> str:
@@ -398,7 +394,7 @@ def policy(change: SettingChange) -> str:
 # What follows for runs from another source of the GitOps engine, by the setting's parent.
 _SOURCES = {
     "/gitops/repository": (
-        "once the wiring is applied the engine follows other files, and those who can write there "
+        "once wiring/ is applied the engine follows other files, and those who can write there "
         "start trainings"
     ),
     "/gitops/chart": (
@@ -496,23 +492,24 @@ _BEGIN_ELSEWHERE = (
     "there, and its quotas and NetworkPolicies do not hold"
 )
 _MOVED = (
-    "once the wiring is applied all active runs begin anew in the other cluster, and those in the "
+    "once wiring/ is applied all active runs begin anew in the other cluster, and those in the "
     "old one go on until they are deleted there"
 )
-# What holds of the runs that there are once the wiring is applied, by the setting and its value.
+# What holds of the runs that there are once wiring/ is applied, by the setting and its value.
 _SETTINGS: Mapping[tuple[str, Data], str] = {
-    ("prune", "confirm"): "once the wiring is applied no sync deletes a run, whenever it began",
+    ("prune", "confirm"): "once wiring/ is applied no sync deletes a run, whenever it began",
     ("prune", "immediate"): (
-        "once the wiring is applied syncs delete what leaves git. Runs that began before stay "
+        "once wiring/ is applied syncs delete what leaves git. Runs that began before stay "
         "until they are deleted by hand; later ones are deleted"
     ),
     ("engine", "argocd"): (
-        "Argo CD applies the runs as they are, once its wiring is applied; take that of the former "
-        "engine away after that. `trainwright doctor` names runs that it does not adopt by itself"
+        "Argo CD applies the runs as they are, once wiring/ is applied; take the objects of the "
+        "former engine away after that. `trainwright doctor` names runs that it does not adopt by "
+        "itself"
     ),
     ("engine", "flux"): (
-        "Flux applies the runs as they are, once its wiring is applied; take that of the former "
-        "engine away after that"
+        "Flux applies the runs as they are, once wiring/ is applied; take the objects of the "
+        "former engine away after that"
     ),
     ("engine", "none"): "no engine applies the runs any more, once its objects are deleted",
 }

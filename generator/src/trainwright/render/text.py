@@ -17,13 +17,13 @@ from trainwright.runs.record import Record
 from trainwright.specs.merge import BUILT_IN
 
 
-def summary(plan: Build, verb: str) -> str:
+def summary(build: Build, verb: str) -> str:
     """Return a line per environment, on its jobs and its changed files, and then its new runs."""
-    width = max((len(e.name) for e in plan.environments), default=0)
+    width = max((len(e.name) for e in build.environments), default=0)
     return "".join(
         f"{e.name:<{width}}  {plural(len(e.jobs), 'job'):>9}  {counts(e, verb)}\n"
-        f"{_begun(e, plan.workspace.sound(e.name))}"
-        for e in plan.environments
+        f"{_begun(e, build.workspace.sound(e.name))}"
+        for e in build.environments
     )
 
 
@@ -99,10 +99,8 @@ def outdated(build: Build) -> str:
             named.append(str(file))
         if len(named) > _MOST:
             break
-    keep = "keeps" if before == 1 else "keep"
-    earlier = (
-        f"{plural(before, 'job')} {keep} old values since before: see `trainwright list jobs`.\n"
-    )
+    were = "was" if before == 1 else "were"
+    earlier = f"{plural(before, 'job')} {were} outdated before: see `trainwright list jobs`.\n"
     return _outdated(named) + (earlier if before and len(named) <= _MOST else "")
 
 
@@ -111,16 +109,16 @@ def _outdated(named: Sequence[str]) -> str:
         return ""
     if len(named) > _MOST:
         return (
-            f"More than {_MOST} jobs keep old values until their next run: `trainwright list jobs` "
+            f"More than {_MOST} jobs are outdated until their next run: `trainwright list jobs` "
             "names them, `trainwright rerun` applies the changes.\n"
         )
-    keep = "keeps old values until its" if len(named) == 1 else "keep old values until their"
+    are = "is outdated until its" if len(named) == 1 else "are outdated until their"
     command = f"trainwright rerun {' '.join(named)}"
-    return f"{', '.join(named)} {keep} next run: `{command}` applies the change.\n"
+    return f"{', '.join(named)} {are} next run: `{command}` applies the change.\n"
 
 
 def _behind(build: Build) -> Iterator[JobFile]:
-    """Yield jobs whose runs keep old values. To look at one of these takes parsing its spec."""
+    """Yield jobs whose runs are outdated. To look at one of these takes parsing its spec."""
     for environment in build.environments:
         started = {run.object for run in environment.begun}
         for file in environment.jobs:

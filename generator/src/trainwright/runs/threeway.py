@@ -20,7 +20,8 @@ def merge(base: str, edited: str, recorded: str) -> str | None:
     """Return the recorded text with the edit of the base, or None if it lacks the edited lines."""
     old, new, lines = (text.splitlines(keepends=True) for text in (base, edited, recorded))
     here = _matching(old, lines)
-    for tag, start, stop, first, last in reversed(_opcodes(old, new)):
+    changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    for tag, start, stop, first, last in reversed(changes):
         if tag == "equal":
             continue
         place = _place(here, start, stop)
@@ -28,10 +29,6 @@ def merge(base: str, edited: str, recorded: str) -> str | None:
             return None
         lines[place : place + stop - start] = new[first:last]
     return "".join(lines)
-
-
-def _opcodes(one: Sequence[str], other: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
-    return SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
 
 
 def _matching(base: Sequence[str], recorded: Sequence[str]) -> dict[int, int]:

@@ -155,7 +155,7 @@ def objects(site: Site, namespace: str) -> tuple[dict[str, Data], ...]:
 
 def of_values(site: Site) -> dict[str, Data]:
     """Return a generator of parameters: each job that has rendered files."""
-    return _files(site, VALUES_FILE)
+    return _git_files(site, VALUES_FILE)
 
 
 def of_records(site: Site) -> dict[str, Data]:
@@ -165,10 +165,11 @@ def of_records(site: Site) -> dict[str, Data]:
     https://github.com/argoproj/argo-cd/blob/v3.5.1/applicationset/generators/git.go
     """
     rendered = {"key": "state", "operator": "In", "values": ["active", "suspended"]}
-    return {**_files(site, RECORD_FILE), "selector": {"matchExpressions": [rendered]}}
+    return {**_git_files(site, RECORD_FILE), "selector": {"matchExpressions": [rendered]}}
 
 
-def _files(site: Site, name: str) -> dict[str, Data]:
+def _git_files(site: Site, name: str) -> dict[str, Data]:
+    """Return a generator with one item for each job that has a file of this name."""
     repository = site.gitops.repository
     return {
         "git": {

@@ -11,6 +11,7 @@ from trainwright.runs.record import VALUES_FILE
 
 
 def _build(site: Site, namespace: str) -> Files:
+    """Return an AppProject, and one Application or an ApplicationSet of one for each job."""
     project = argocd.project(site, namespace, (site.gitops.repository.url,))
     files = {"appproject.yaml": project} if project else {}
     git = argocd.git_source(site)

@@ -67,12 +67,12 @@ def oci_repository(
             "url": url,
             "ref": {"tag": tag},
             **_login(secret),
-            **({"verify": _signed(verify)} if verify else {}),
+            **({"verify": _verification(verify)} if verify else {}),
         },
     }
 
 
-def _signed(verify: Verify) -> dict[str, Data]:
+def _verification(verify: Verify) -> dict[str, Data]:
     """Return the signature that an artifact has to have."""
     identities = [
         {"issuer": identity.issuer, "subject": identity.subject} for identity in verify.identities

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from posixpath import join
 
@@ -38,19 +39,14 @@ def stream(surveyed: LoadedSites) -> str:
     It lacks the settings for the whole engine, which would replace the rest of its configuration if
     they were applied like the other objects.
     """
-    objects = (body for site in surveyed.sites for body in _objects(site))
+    built = (objects for site in surveyed.sites for objects in _build(site).values())
     head = "".join(_header(site) for site in surveyed.sites)
-    return head + _documents(objects)
+    return head + _documents(chain.from_iterable(built))
 
 
 def _build(site: Site) -> Mapping[str, tuple[dict[str, Data], ...]]:
     wiring = wiring_of(site.gitops)
     return wiring.build(site, site.gitops.namespace or wiring.namespace)
-
-
-def _objects(site: Site) -> Iterator[dict[str, Data]]:
-    for objects in _build(site).values():
-        yield from objects
 
 
 def _documents(objects: Iterable[dict[str, Data]]) -> str:
@@ -125,8 +121,8 @@ def changes(folder: Path, surveyed: LoadedSites, left: Iterable[str] = ()) -> Ch
     names = [site.environment.name for site in surveyed.sites]
     inside = (f"{name}/{path}" for name in names for path in filetree.listing(folder / name))
     present = filetree.hashes(folder, (*inside, *_shared(surveyed), *left))
-    keep = frozenset(path for path in present if not _ours(folder / path))
-    return filetree.compare(wanted, present, keep)
+    ours = {path for path in present if (folder / path).read_bytes().startswith(_MARK.encode())}
+    return filetree.compare(wanted, present, frozenset(present.keys() - ours))
 
 
 def compared(workspace: Workspace) -> WiringFiles:
@@ -160,7 +156,3 @@ def compared(workspace: Workspace) -> WiringFiles:
 
 # Found while files are surveyed for their wiring, and of no object.
 _OF_SOURCES = frozenset({dx.UNPINNED_CHART.id, dx.UNENCRYPTED.id})
-
-
-def _ours(path: Path) -> bool:
-    return path.read_bytes().startswith(_MARK.encode())

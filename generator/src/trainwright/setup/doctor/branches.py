@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from trainwright.datatypes.environment import Environment, GitOps, Repository
+from trainwright.datatypes.environment import GitOps, Repository
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import listed
 from trainwright.files import git
@@ -67,13 +67,13 @@ def followed(examined: Examined) -> Iterator[Diagnosis]:
         sites = [site for site in sites if _is_here(site.gitops.repository, branches)]
         yield from (_of_site(site, branches) for site in sites)
     if not sites:
-        unset = [it.name for it in environments if it.gitops.engine in ENGINES and not _url(it)]
+        unset = [
+            it.name
+            for it in environments
+            if it.gitops.engine in ENGINES and not it.gitops.repository.url
+        ]
         known = f", as gitops.repository.url of {listed(unset)} is not set" if unset else ""
         yield ok(f"no engine is known to follow one of this repository{known}")
-
-
-def _url(environment: Environment) -> str:
-    return environment.gitops.repository.url
 
 
 def _follows(gitops: GitOps) -> bool:

@@ -93,7 +93,7 @@ def _diagnosis(
 
 
 def _differences(declared: Kueue, live: Kueue) -> Iterator[_Difference]:
-    """Yield each field that differs by itself: the others are taken to be as in the cluster."""
+    """Yield each field of environment.yaml that is not as in the cluster, one by one."""
     if not live.version:
         live = replace(live, version=declared.version)
     yield from _version(declared, live)

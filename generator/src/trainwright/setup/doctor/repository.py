@@ -109,6 +109,7 @@ _ATTRIBUTES = (
 
 
 def _attributes(root: Path) -> Iterator[Diagnosis]:
+    """Yield a warning for each attribute that git lacks of rendered files and lists."""
     lists = sorted((root / ENVIRONMENTS).glob(f"*/{_LIST}"))
     if not lists:
         return
