@@ -179,7 +179,7 @@ _ROOT = Pointer()
 
 def leaves(data: Any, pointer: Pointer = _ROOT) -> Iterator[tuple[Pointer, Any]]:
     """Every scalar, list and empty mapping of merged data with its pointer, in order."""
-    if isinstance(data, Mapping) and data:
+    if data and isinstance(data, (dict, Mapping)):  # nearly all are dicts, the faster check
         for key, value in data.items():
             yield from leaves(value, pointer / key)
     else:

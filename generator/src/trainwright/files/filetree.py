@@ -115,17 +115,20 @@ def prepared(folder: Path, changes: Changes) -> Iterator[Callable[[], None]]:
     are written in all of them, or in none.
     """
     with writing(folder):
-        _make_folder(folder, "")
+        _make_folder(folder)
         with exclusive(folder):
             _sweep(folder)
+            made: list[Path] = []
             staged: list[tuple[Path, Path]] = []
             try:
-                _stage_all(folder, changes, staged)
-                yield lambda: _finish(folder, changes, staged)
+                _stage_all(folder, changes, made, staged)
+                yield lambda: _finish(folder, changes, made, staged)
             finally:
                 for temporary, _ in staged:
                     temporary.unlink(missing_ok=True)
-                _remove_empty(folder, tuple(changes.written))
+                for path in reversed(made):
+                    with contextlib.suppress(OSError):  # it is not empty
+                        path.rmdir()
 
 
 @contextmanager
@@ -238,14 +241,17 @@ def held(root: Path, waiting: Callable[[], object] = int) -> Iterator[None]:
             del os.environ[_HELD]
 
 
-def _stage_all(folder: Path, changes: Changes, staged: list[tuple[Path, Path]]) -> None:
-    """Write new contents beside their places, and note where."""
+def _stage_all(
+    folder: Path, changes: Changes, made: list[Path], staged: list[tuple[Path, Path]]
+) -> None:
+    """Write new contents beside their places; note where, and the folders made for them."""
     from concurrent.futures import ThreadPoolExecutor  # 10 ms, and only writing needs it
 
     # Job folders first, then what lists them (kustomization) at the top.
     written = sorted(changes.written.items(), key=lambda item: ("/" not in item[0], item[0]))
-    for parent in sorted({os.path.dirname(path) for path, _ in written}):  # noqa: PTH120
-        _make_folder(folder, parent)
+    for name in sorted({name for path, _ in written for name in _above(path)}):
+        if _make_folder(folder / name):
+            made.append(folder / name)
     for path, _ in written:
         final = folder / path
         if final.is_dir() and not final.is_symlink():
@@ -256,24 +262,34 @@ def _stage_all(folder: Path, changes: Changes, staged: list[tuple[Path, Path]]) 
         list(pool.map(lambda pair: _write_new(pair[0][0], pair[1][1].encode()), pairs))
 
 
-def _finish(folder: Path, changes: Changes, staged: list[tuple[Path, Path]]) -> None:
+def _finish(
+    folder: Path, changes: Changes, made: list[Path], staged: list[tuple[Path, Path]]
+) -> None:
     for temporary, final in staged:
         temporary.replace(final)
     for path in changes.removed:
         (folder / path).unlink(missing_ok=True)
     _remove_empty(folder, changes.removed)
     _sync_folders({final.parent for _, final in staged})
+    made.clear()
     staged.clear()
 
 
-def _make_folder(folder: Path, parent: str) -> None:
-    """Create a folder below `folder`, without following links out of it."""
-    path = folder
-    for part in ("", *parent.split("/")):
-        path = path / part
-        if path.is_symlink() or (path.exists() and not path.is_dir()):
-            raise OutputError(f"{path} is in the way: it should be a folder")
-        path.mkdir(exist_ok=True, parents=path == folder)
+def _above(path: str) -> Iterator[str]:
+    """Yield the folders above a relative path, from the innermost on."""
+    while path := path.rpartition("/")[0]:
+        yield path
+
+
+def _make_folder(path: Path) -> bool:
+    """Create a folder unless it is there, which a link is not; return whether it is new."""
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError:
+        if path.is_symlink() or not path.is_dir():
+            raise OutputError(f"{path} is in the way: it should be a folder") from None
+        return False
+    return True
 
 
 def _scratch(folder: Path) -> Path:

@@ -37,7 +37,8 @@ def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
     if record is not None and not (requested or forgotten):
         return _continued(sources, record, ledger)
     first = begun_name(sources, "")
-    if finished := ledger.finished(job.name, sources.digest, first):  # whatever ran in between
+    finished = ledger.finished(job.name, sources.digest, first) if ledger.runs else ""
+    if finished:  # whatever ran in between
         return Decision(step=Step.END, name=finished, state="finished", record=record)
     replaced = record.object if record else adopted
     name = begun_name(sources, replaced) if replaced else first

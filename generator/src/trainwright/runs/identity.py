@@ -31,8 +31,8 @@ def spec_hash(job: Job, environment: Environment, replaced: str = "") -> str:
     `replaced` is the object of the run that this one replaces: a spec that goes back to what it was
     is another run, because the object of the earlier one may still be in the cluster.
     """
-    canonical = meaning(job, environment)
     decisive = _decisive(job, environment)
+    canonical = _meaning(job, environment, decisive)
     canonical["environment"] = {k: v for k, v in decisive.items() if k != "pools"}
     if replaced:
         canonical["replaced"] = replaced
@@ -55,7 +55,10 @@ def meaning(job: Job, environment: Environment) -> dict[str, Data]:
     Empty values are left out, so that a field added to the spec later leaves existing names alone.
     Operational fields are left out, except for the nodes that a queue leaves to its flavors.
     """
-    placed = _decisive(job, environment)
+    return _meaning(job, environment, _decisive(job, environment))
+
+
+def _meaning(job: Job, environment: Environment, placed: Mapping[str, Data]) -> dict[str, Data]:
     job = canonical(with_operation(job, UNTOUCHED))
     fields = _canonical(job, UNNAMED | {"pool", "flags", "flag_style", "files", "roles"})
     if job.files:  # the bytes, wherever they come from

@@ -163,7 +163,7 @@ def _sorted(data: Data, ordered: Container[str] = ()) -> Data:
     """Return the data with sorted keys, so that the order people write them in changes nothing;
     keys below the `ordered` ones stay in order.
     """
-    if isinstance(data, Mapping):
+    if isinstance(data, (dict, Mapping)):  # nearly all are dicts, the faster check
         return {
             key: {name: _sorted(item) for name, item in data[key].items()}
             if key in ordered and isinstance(data[key], Mapping)

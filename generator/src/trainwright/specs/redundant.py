@@ -91,7 +91,7 @@ def read(spec: Layered) -> tuple[_Written, ...]:
         if layer.label not in (BUILT_IN, ONLY_TARGET):
             for pointer, value in _leaves(layer):
                 entry = _over(current, mappings, _Written(layer, pointer, value))
-                if pointer.parts[0] != "files" or layer.wrote(pointer):  # else a folder's
+                if not pointer.within("/files") or layer.wrote(pointer):  # else a folder's
                     written.append(entry)
     return tuple(written)
 

@@ -251,11 +251,11 @@ _WITHOUT_TEXT = frozenset({type(None), bool, int, float})
 
 def _inside(value: Data, kind: type) -> list[Data]:
     """Return what a value of a type of its own holds; of a kind of text, the plain text."""
+    if fields := _fields(kind):
+        return [getattr(value, name) for name in fields]
     if isinstance(value, str):
         return [str(value)]
-    if isinstance(value, Mapping):
-        return list(value.values())
-    return [getattr(value, name) for name in _fields(kind)]
+    return list(value.values()) if isinstance(value, Mapping) else []
 
 
 @cache
@@ -287,7 +287,7 @@ def _mapped_fields(value: Data, at: Pointer, visit: Visit) -> Data:
         if elsewhere or (not at and field.name in _ELSEWHERE):
             continue
         before = getattr(value, field.name)
-        if not at and not _is_in(before):  # as in most fields of most jobs
+        if not before or (not at and not _is_in(before)):  # as in most fields of most jobs
             continue
         after = _mapped(before, _below(at, field), visit)
         if after != before:
