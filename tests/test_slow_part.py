@@ -40,9 +40,14 @@ def test_fast(case): ...
 def _session(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow: as in ours\n")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "slow_part", "-q", *options],
+        [sys.executable, *"-m pytest -p xdist.plugin -p slow_part -q".split(), *options],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTEST_ADDOPTS": ""},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parent),
+            "PYTEST_ADDOPTS": "",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # they take longer to import than all else
+        },
         capture_output=True,
         text=True,
         check=False,

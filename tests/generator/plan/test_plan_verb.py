@@ -966,8 +966,12 @@ def _diffs(comment: str) -> list[str]:
     return re.findall(rf"<details><summary>[^\n<]*: ({actions})</summary>", comment)
 
 
+# What has no row is counted of 400 jobs as of thousands, which take a second and more each.
+THOUSANDS = [pytest.param(count, marks=pytest.mark.slow) for count in (1000, 5000)]
+
+
 @pytest.mark.parametrize("findings", [0, 3, 900])
-@pytest.mark.parametrize("changes", [0, 1, 2, 7, 30, 150, 400, 1000, 5000])
+@pytest.mark.parametrize("changes", [0, 1, 2, 7, 30, 150, 400, *THOUSANDS])
 def test_a_comment_is_never_too_long(changes: int, findings: int) -> None:
     text = markdown.render(_review(changes, findings), STYLE)
     assert len(text) <= LIMIT
@@ -1032,7 +1036,7 @@ def test_diffs_go_first_and_the_riskiest_stays_longest() -> None:
     assert "rows" not in text.partition("Left out")[2]
 
 
-@pytest.mark.parametrize("changes", [150, 400, 1000, 5000])
+@pytest.mark.parametrize("changes", [150, 400, *THOUSANDS])
 def test_a_comment_that_is_cut_says_what_happens_to_every_job(changes: int) -> None:
     """By its row, its name or its number, of each action, and the riskiest first."""
     review = _review(changes, 900)

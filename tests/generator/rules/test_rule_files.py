@@ -25,7 +25,7 @@ EVERY: list[Rule | EditRule] = [*RULES.values(), *EDIT_RULES.values()]
 
 def _problems(path: Path, text: str, samples: str) -> Iterator[str]:
     """What is wrong in a file, each with the key: TW711.yaml: /remedy: …"""
-    documents = list(yaml.safe_load_all(text))
+    documents = list(yaml.load_all(text, Loader=yaml.CSafeLoader))
     if len(documents) != 2:
         yield f"{path.name}: {len(documents)} documents, it must be the words and the samples"
         return
@@ -46,7 +46,7 @@ def test_a_file_has_the_keys_of_the_schema(rule: Rule | EditRule) -> None:
     line = text.splitlines()[0].partition("# yaml-language-server: $schema=")[2]
     assert (path.parent / line).resolve() == SCHEMA
     assert rule.words.upstream in {"", *table()}
-    assert list(yaml.safe_load_all(text))[1] == rule.samples, (
+    assert list(yaml.load_all(text, Loader=yaml.CSafeLoader))[1] == rule.samples, (
         "readers of YAML 1.1 read it otherwise"
     )
 
@@ -83,7 +83,7 @@ def test_words_are_read_without_the_samples(monkeypatch: pytest.MonkeyPatch) -> 
 
     def load(text: str) -> list[Data]:
         read.append(text)
-        return list(yaml.safe_load_all(text))
+        return list(yaml.load_all(text, Loader=yaml.CSafeLoader))
 
     monkeypatch.setattr(rule_file, "load_rendered", load)
     rule_file._words.cache_clear()

@@ -443,6 +443,7 @@ _WRONG: tuple[Data, ...] = (
 )
 
 
+@pytest.mark.slow  # all of what the test above draws from
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
 def test_no_wrong_type_anywhere_in_a_sample_makes_a_rule_fail(rule: Rule) -> None:
     for sample in (rule.passing, rule.failing):

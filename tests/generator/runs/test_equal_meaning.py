@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from itertools import product
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,12 +15,12 @@ from repository import Repository
 from trainwright.datatypes.layout import JobFile
 from trainwright.documents.validation import schema
 from trainwright.files.tree import Folder
-from trainwright.helm import engines, values
+from trainwright.helm import values
 from trainwright.kinds import TARGETS
 from trainwright.kinds.capabilities import unsupported
 from trainwright.render import batch, dropped, objects
 from trainwright.runs import identity
-from trainwright.runs.decision import Sources, Step
+from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.workspace import Workspace
 from trainwright.specs.merge import merge
 
@@ -417,8 +416,12 @@ def test_each_default_of_an_environment_is_here() -> None:
     assert set(_defaults(_schema("environment"))) == set(OF_ENVIRONMENTS)
 
 
-def _name(number: int, target: str) -> str:
-    return f"{target}-{number}"
+def _name(case: str) -> str:
+    return f"case-{[*CASES].index(case)}"
+
+
+def _file(case: str) -> JobFile:
+    return JobFile("prod", _name(case))
 
 
 def _is_refused(found: Sources) -> bool:
@@ -433,68 +436,76 @@ def _started(target: str) -> Spec:
     return dict(zip(("launcher",), TARGETS[target].launchers, strict=False))
 
 
-def _sources(workspace: Workspace, name: str) -> Sources | None:
-    return workspace.job(JobFile("prod", name)).sources
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Workspace]:
-    """Every case for every target that can render it: as it was rendered, and as edited since."""
-    root = tmp_path_factory.mktemp("cases")
-    repository = Repository(root)
+def _written(repository: Repository, target: str, cases: Collection[str]) -> dict[str, Spec]:
+    """Write the cases that the target can render, and return each as it is edited later."""
     repository.write("prod/environment.yaml", yaml.dump(PLACE, Dumper=yaml.CSafeDumper))
     after = {}
-    for (number, (before, over)), target in product(enumerate(CASES.values()), TARGETS):
-        named = {"target": target, "name": _name(number, target), **_started(target)}
-        job = merge({**JOB, **named}, before)
-        path = repository.write(
-            f"prod/jobs/{_name(number, target)}.yaml",
-            yaml.dump(job, sort_keys=False, Dumper=yaml.CSafeDumper),
-        )
-        after[path] = merge(job, over)
-    first = Workspace(Folder(root))
-    for file in first.survey.jobs["prod"]:
-        found = _sources(first, file.name)
+    for case in cases:
+        before, over = CASES[case]
+        job = merge({**JOB, "target": target, "name": _name(case), **_started(target)}, before)
+        _write(repository, case, job)
+        after[case] = merge(job, over)
+    workspace = Workspace(Folder(repository.root))
+    for case in cases:
+        found = workspace.job(_file(case)).sources
         if found is None or _is_refused(found):
-            path = root / file.path
-            path.unlink()
-            after.pop(path)
-    with pytest.MonkeyPatch.context() as patch:  # here, where Helm has rendered each
-        patch.setattr(engines, "engine", remembered_engine.engine)
-        patch.setattr(batch, "processors", lambda: 1)
-        done = repository.run("render", "--no-cache")
-    assert done.exit_code == 0, done.output
-    before_them = Workspace(Folder(root))
-    for file in before_them.survey.jobs["prod"]:
-        assert before_them.job(file).sources is not None
-    for path, spec in after.items():
-        path.write_text(yaml.dump(spec, sort_keys=False, Dumper=yaml.CSafeDumper))
-    return before_them, Workspace(Folder(root))
+            (repository.root / _file(case).path).unlink()
+            after.pop(case)
+    return after
 
 
-@pytest.mark.parametrize("case", CASES)
+def _write(repository: Repository, case: str, job: Spec) -> None:
+    text = yaml.dump(job, sort_keys=False, Dumper=yaml.CSafeDumper)
+    repository.write(f"prod/jobs/{_name(case)}.yaml", text)
+
+
+def test_each_case_is_rendered_on_some_target(tmp_path: Path) -> None:
+    left = {*CASES}
+    for target in TARGETS:
+        left -= _written(Repository(tmp_path / target), target, left).keys()
+    assert left == set()
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_what_means_the_same_begins_no_run(
-    case: str, recorded: tuple[Workspace, Workspace]
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, after = recorded
-    names = [_name(list(CASES).index(case), target) for target in TARGETS]
-    rendered = [name for name in names if before.has(JobFile("prod", name))]
-    assert rendered
-    for name in rendered:
-        was, found = _sources(before, name), after.job(JobFile("prod", name))
-        assert was is not None
-        assert found.sources is not None, found.findings
-        assert found.decision is not None
-        if _is_refused(found.sources) or (case == "fields/target" and "pytorchjob" not in name):
+    monkeypatch.setattr(batch, "processors", lambda: 1)  # here, where Helm has rendered each
+    repository = Repository(tmp_path)
+    cases = _written(repository, target, CASES)
+    done = repository.run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    before = Workspace(Folder(tmp_path))
+    sources = {case: before.job(_file(case)).sources for case in cases}
+    for case, job in cases.items():
+        _write(repository, case, job)
+    after = Workspace(Folder(tmp_path))
+    problems = {}
+    for case, was in sources.items():
+        found = after.job(_file(case))
+        if was is None or found.sources is None or found.decision is None:
+            problems[case] = ["cannot be rendered", *found.findings]
+        elif case == "fields/target" and target != "pytorchjob":
             continue
-        assert (name, found.decision.step) == (name, Step.KEEP)
-        assert found.decision.held == ()
-        if case not in DERIVED:
-            jobs = [(one.job, one.environment) for one in (was, found.sources)]
-            assert len({identity.spec_hash(*job) for job in jobs}) == 1
-            if case not in OTHER_UNITS:
-                first, second = (values.build(*job, "run") for job in jobs)
-                assert first == second
+        elif not _is_refused(found.sources):
+            problems[case] = [*_differing(case, was, found.sources, found.decision)]
+    assert problems == {case: [] for case in problems}
+    assert problems
+
+
+def _differing(case: str, was: Sources, now: Sources, decision: Decision) -> Iterator[object]:
+    """Yield what is not the same of a run and of the job as it is written since."""
+    if decision.step != Step.KEEP:
+        yield decision.step
+    yield from decision.held
+    if case in DERIVED:
+        return
+    if identity.spec_hash(was.job, was.environment) != identity.spec_hash(now.job, now.environment):
+        yield "hash"
+    if case not in OTHER_UNITS:
+        first, second = (values.build(of.job, of.environment, "run") for of in (was, now))
+        if first != second:
+            yield first, second
 
 
 # --- another meaning ------------------------------------------------------------------------------
