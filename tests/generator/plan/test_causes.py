@@ -283,6 +283,22 @@ def test_errors_of_a_base_are_no_errors_of_a_spec(new: str, repository: Reposito
     assert broken in text
 
 
+CONFLICT = "<<<<<<< ours\nnodes: 3\n=======\nnodes: 4\n>>>>>>> theirs"
+
+
+@pytest.mark.parametrize("new", [CONFLICT, "nodes: [", "nodes: {{ .Values.nodes }}", "nodez: 2"])
+def test_errors_of_a_spec_are_its_own(new: str, repository: Repository) -> None:
+    """A job that extends it has none: neither is said of their environment."""
+    repository.job("prod/c", "extends: prod/b\n")
+    committed(repository)
+    edit(repository, "prod/jobs/b.yaml", "nodes: 2", new)
+    text = repository.run("plan", "--against", "HEAD").stdout
+    assert "prod/b  broken: errors: 1;\n  nothing is rendered, and b-" in text
+    assert "prod/c  broken: environments/prod/jobs/b.yaml has errors;\n" in text
+    assert "its environment has errors" not in text
+    assert text.count("error[TW0") == 1 + (new == "nodez: 2")  # which each job has merged
+
+
 def test_files_of_another_run_that_were_put_back(repository: Repository) -> None:
     edit(repository, "prod/jobs/b.yaml", "nodes: 2", "nodes: 3")
     committed(repository)

@@ -259,7 +259,7 @@ class Merge(Owner):
     @tracked(same=eq)
     def _errors_in(self, name: str) -> Counter[str]:
         """Return how many errors each job of an environment has."""
-        findings = self.findings_in(name)
+        findings = dict.fromkeys(self.findings_in(name))  # jobs that extend one have its findings
         return Counter(it.subject for it in findings if it.severity is Severity.ERROR)
 
     @tracked()

@@ -514,7 +514,7 @@ class Reader(Owner):
         while True:
             document = self.document(path)
             if not isinstance(document, Document):
-                findings.extend(document)
+                findings.extend(replace(finding, subject=seen[-1]) for finding in document)
                 yield path, None
                 return
             if path != file.path and (broken := self._violations(path, schema.job_file)):
