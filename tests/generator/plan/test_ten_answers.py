@@ -171,6 +171,31 @@ def test_rendering_names_what_becomes_of_the_run_before(
     assert end.replace("OLD", old).replace("NEW", _run(made)) in done.stdout
 
 
+def test_rendering_and_the_plan_say_the_same_of_a_run_from_before_another_setting(
+    tmp_path: Path,
+) -> None:
+    """Its object keeps what it was rendered with, by which no sync prunes it."""
+    made = Repository(git_repository.init(tmp_path / "clone"))
+    made.environment("prod", f"{ENVIRONMENT}{CONFIRMED}\n")
+    made.write("prod/jobs/llm.yaml", JOB)
+    assert made.run("render").exit_code == 0
+    made.environment("prod", f"{ENVIRONMENT}{AT_ONCE}\n")
+    for number, (rendered, planned) in enumerate(
+        (
+            ("NEW will start; OLD stays in the cluster until it is deleted", "OLD keeps training"),
+            ("NEW will replace OLD", "the merge stops OLD"),
+        ),
+        3,
+    ):
+        git_repository.commit(made.root, "Begin")
+        old = _run(made)
+        made.write("prod/jobs/llm.yaml", JOB.replace("nodes: 2", f"nodes: {number}"))
+        said = made.run("render").stdout
+        assert rendered.replace("OLD", old).replace("NEW", _run(made)) in said
+        plan = made.run("plan", "--against", "HEAD").stdout
+        assert planned.replace("OLD", old) in plan
+
+
 @pytest.fixture(params=MERGES)
 def merge(request: pytest.FixtureRequest) -> Merge:
     return MERGES[request.param]

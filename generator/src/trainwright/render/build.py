@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes import same
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import (
@@ -26,6 +27,8 @@ from trainwright.files.filetree import Changes
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Folder, Tree
 from trainwright.findings import diagnostics as dx
+from trainwright.kinds import NAMED
+from trainwright.objects.departure import Departure, leaving
 from trainwright.render import cache
 from trainwright.render import derivation as derive
 from trainwright.render.cache import Remembered
@@ -80,7 +83,7 @@ class EnvironmentBuild:
     `changes` is None if errors leave nothing to write. `edited` are files that differ from what was
     rendered, since they were changed by hand. `underived` are findings about files that cannot be
     derived from the sources; rendering replaces these. `begun` are the records of the runs that
-    begin.
+    begin, `staying` the objects of those that they replace and that no GitOps engine deletes.
     """
 
     name: str
@@ -91,6 +94,7 @@ class EnvironmentBuild:
     edited: tuple[str, ...] = ()
     underived: tuple[Finding, ...] = ()
     begun: tuple[Record, ...] = ()
+    staying: frozenset[str] = frozenset()
 
     @property
     def folder(self) -> str:
@@ -350,6 +354,7 @@ class _Work:
         self._runs: dict[str, Record] = dict(self._folder.records)
         self._texts: dict[str, str] = {}
         self._begun: list[Record] = []
+        self._staying: set[str] = set()
 
     def pending(self) -> Iterator[batch.Item]:
         """Yield the jobs to render: their run or state changes, or findings are not known yet."""
@@ -426,10 +431,24 @@ class _Work:
             self._texts[f"{job}/{RECORD_FILE}"] = text
             if rendered.begins:
                 self._begun.append(rendered.record)
+                if not self._is_pruned(rendered.record, item.recorded):
+                    self._staying.add(rendered.record.replaces)
             if self._options.writes and rendered.is_checked:
                 written = {records.path(rendered.file): same.digest(text.encode())}
                 self._kept.keep(job, outcome, {**inputs, **written})
         self._texts |= {f"{job}/{name}": text for name, text in rendered.files.items()}
+
+    def _is_pruned(self, begun: Record, present: Recorded | None) -> bool:
+        """Whether the run that another replaces is deleted: the present one, as it is rendered."""
+        from trainwright.render import objects  # which is imported where a run begins
+
+        if not begun.replaces or not NAMED[begun.target].is_served:
+            return True
+        metadata: Mapping[str, Data] = {}
+        if present is not None and present.intact:
+            for manifest in objects.manifests(present.texts(), present.record.target):
+                metadata = manifest.metadata if manifest.name == begun.replaces else metadata
+        return leaving(metadata, self.environment) is Departure.PRUNED
 
     def finished(self) -> EnvironmentBuild:
         if self._options.use_cache and self.environment is not None:
@@ -448,6 +467,7 @@ class _Work:
             edited=tuple(self._edited()),
             underived=tuple(map(derive.finding, self._underived)),
             begun=tuple(self._begun),
+            staying=frozenset(self._staying),
         )
 
     @property

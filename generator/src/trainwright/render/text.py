@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from trainwright.datatypes.data import mapping
-from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.listing import first, listed, plural
 from trainwright.files.filetree import Changes
 from trainwright.findings.visibility import visible
-from trainwright.kinds import NAMED
-from trainwright.objects.departure import Departure, leaving
 from trainwright.render.build import Build, EnvironmentBuild
 from trainwright.runs.record import Record
 from trainwright.specs.merge import BUILT_IN
@@ -21,8 +18,7 @@ def summary(build: Build, verb: str) -> str:
     """Return a line per environment, on its jobs and its changed files, and then its new runs."""
     width = max((len(e.name) for e in build.environments), default=0)
     return "".join(
-        f"{e.name:<{width}}  {plural(len(e.jobs), 'job'):>9}  {counts(e, verb)}\n"
-        f"{_begun(e, build.workspace.sound(e.name))}"
+        f"{e.name:<{width}}  {plural(len(e.jobs), 'job'):>9}  {counts(e, verb)}\n{_begun(e)}"
         for e in build.environments
     )
 
@@ -30,19 +26,19 @@ def summary(build: Build, verb: str) -> str:
 _MOST = 8  # runs of an environment that are named
 
 
-def _begun(build: EnvironmentBuild, environment: Environment | None) -> str:
+def _begun(build: EnvironmentBuild) -> str:
     """Return the runs that begin, one per line, replacements of other runs first."""
-    if build.changes is None or environment is None:
+    if build.changes is None:
         return ""
     runs = sorted(build.begun, key=lambda run: (not run.replaces, run.object))
-    lines = first(runs, _MOST, lambda run: _begins(run, environment))
+    lines = first(runs, _MOST, lambda run: _begins(run, build.staying))
     return "".join(f"  {line}\n" for line in lines)
 
 
-def _begins(run: Record, environment: Environment) -> str:
+def _begins(run: Record, staying: Container[str]) -> str:
     if not run.replaces:
         return f"{run.object} will start"
-    if NAMED[run.target].is_served and leaving({}, environment) is not Departure.PRUNED:
+    if run.replaces in staying:
         return f"{run.object} will start; {run.replaces} stays in the cluster until it is deleted"
     return f"{run.object} will replace {run.replaces}"
 
