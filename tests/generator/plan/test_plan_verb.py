@@ -258,6 +258,33 @@ def test_an_edit_that_the_api_server_refuses_waits_for_the_next_run(cloned: Repo
     assert [cause["path"] for cause in found["causes"]] == ["maxDuration"]
 
 
+@pytest.mark.parametrize(
+    ("state", "action"), [("suspended", "resumes"), ("active", "suspends")], ids=str
+)
+def test_what_waits_is_said_of_a_run_whose_state_changes_too(
+    state: str, action: str, cloned: Repository
+) -> None:
+    targets = 'targets: {pytorchjob: {version: "1.9", restrictedInitContainer: true}'
+    edit(cloned, "prod/environment.yaml", targets, f'{targets}, trainjob: {{version: "2.2"}}')
+    edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", f"nodes: 2\ntarget: trainjob\nstate: {state}")
+    assert cloned.run("render").exit_code == 0
+    git_repository.commit(cloned.root)
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    job("maxDuration: 2h", "maxDuration: 3h")(cloned)
+    job(f"state: {state}", f"state: {'suspended' if state == 'active' else 'active'}")(cloned)
+    path = cloned.root / "environments/prod/environment.yaml"
+    path.write_text(f"{path.read_text()}defaults: {{env: {{LEVEL: debug}}}}\n")
+    found = {it["job"]: it for it in plan(cloned)["changes"]}["prod/llm"]
+    assert found["action"] == action
+    assert found["why"].endswith(
+        "; maxDuration waits for the next run: the API server refuses it: the field is immutable "
+        "(/spec/activeDeadlineSeconds); env.LEVEL waits for the next run"
+    )
+    assert cloned.run("render").exit_code == 0
+    applied = {it["job"]: it for it in plan(cloned)["changes"]}["prod/llm"]
+    assert applied["why"] == found["why"]
+
+
 def test_another_queue_is_taken_only_while_the_run_waits(cloned: Repository) -> None:
     """Which git does not have: the first line calls it a risk, and no update."""
     _running(cloned, "", metadata="queue: team\n")

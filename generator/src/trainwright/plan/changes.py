@@ -538,17 +538,15 @@ def _waiting(change: JobChange, sides: _Sides) -> JobChange:
     held = tuple(awaiting(sides.held, decision.held if decision else ()))
     if change.action not in _CONTINUES or not held:
         return change
-    notes = dict.fromkeys(
-        f"{edit.path.dotted} waits for the next run: {edit.note}"
-        for edit in sides.held
-        if edit.note
-    )
-    waiting = "; ".join(notes)
+    noted = {edit.path: edit.note for edit in sides.held if edit.note}
+    untaken = [f"{path.dotted} {_WAITS}: {note}" for path, note in noted.items()]
     if change.action is Action.UNCHANGED:
-        why = f"{waiting or 'the run stays as it is'}; `trainwright rerun` applies it"
+        waiting = "; ".join(untaken) or "the run stays as it is"
+        why = f"{waiting}; `trainwright rerun` applies it"
         causes = tuple(replace(edit, note="") for edit in held)
         return replace(change, action=Action.OUTDATED, why=why, causes=causes)
-    return replace(change, why=f"{change.why}; {waiting}") if waiting else change
+    untaken += [f"{edit.path.dotted} {_WAITS}" for edit in held if edit.path not in noted]
+    return replace(change, why="; ".join((change.why, *dict.fromkeys(untaken))))
 
 
 def _left(change: JobChange, was: Training) -> Demand:
@@ -572,7 +570,8 @@ _LEAVES = _GONE | {Action.CANCELLED}
 _ENDED = _LEAVES | {Action.RETIRED}
 _OF_LOST = _GONE | {Action.BROKEN}
 _UPDATES = frozenset({Action.IN_PLACE, Action.MAY_BE_REFUSED})
-_CONTINUES = _UPDATES | {Action.UNCHANGED}
+_CONTINUES = _UPDATES | {Action.UNCHANGED, Action.RESUMED, Action.SUSPENDED, Action.MIXED}
+_WAITS = "waits for the next run"
 # Actions that need no newly rendered files.
 _AS_RENDERED = frozenset({Action.UNCHANGED, Action.OUTDATED, Action.BROKEN})
 # How the API server answers the edit of an existing object.
