@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import field, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,11 +27,13 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import WIRING
 
 if TYPE_CHECKING:
+    from trainwright.datatypes.job import Job
     from trainwright.files.tree import Tree
     from trainwright.plan.model import Plan
     from trainwright.render.build import Build, BuildOptions
     from trainwright.runs.wiring_files import WiringFiles
     from trainwright.runs.workspace import JobRun, Workspace
+    from trainwright.specs.demand import Demand
     from trainwright.specs.explain import Explanation
 
 __all__ = [
@@ -220,9 +223,9 @@ class Repository:
         """Return what the command's verbs print from; not part of the stable API."""
         from trainwright.render import build
 
-        return build.build(
-            self.root, selections, options or self._options(), specs=tree, rendered=tree
-        )
+        options = options or self._options()
+        options = replace(options, left=partial(left, self.root, options.today, options.against))
+        return build.build(self.root, selections, options, specs=tree, rendered=tree)
 
     def _options(self) -> BuildOptions:
         from trainwright.render.build import BuildOptions
@@ -242,6 +245,19 @@ def wired(workspace: Workspace) -> WiringFiles:
     from trainwright.gitops.wiring.writing import compared  # 50 ms, and few have wiring
 
     return compared(workspace)
+
+
+def left(
+    root: Path, today: str, against: str, workspace: Workspace, environment: str
+) -> list[tuple[Job, Demand]]:
+    """Return the runs of an environment that go on although git has them no more, or will not have
+    them once a workspace is rendered, as they were before the branch that it is of.
+    """
+    from trainwright.plan.left import of_branch  # asked of environments with a budget
+
+    departed = of_branch(root, today, against)
+    runs = departed.going_on(workspace, environment) if departed else ()
+    return [(run.job, run.demand) for run in runs]
 
 
 def _of_spec(path: str) -> str:

@@ -71,6 +71,7 @@ def told(repository: Repository, until: str = "") -> list[str]:
     return effects
 
 
+IMMUTABLE = "the API server refuses it: the field is immutable"
 STAYS = "pods that run stay as they are"
 REFUSED = (
     f"pods beyond it are refused when they are made, those in place of failed ones too; {STAYS}"
@@ -145,13 +146,13 @@ REFUSED = (
             "binding",
             "kind: Role,",
             "kind: ClusterRole,",
-            ["the API server refuses it, and the sync fails: roleRef is immutable"],
+            [f"{IMMUTABLE} (roleRef.kind Role → ClusterRole), and the sync fails"],
         ),
         (
             "team",
             "clusterQueue: a",
             "clusterQueue: b",
-            ["Kueue refuses it, and the sync fails: clusterQueue is immutable (a → b): prod/llm"],
+            [f"{IMMUTABLE} (spec.clusterQueue a → b), and the sync fails"],
         ),
         (
             "team",

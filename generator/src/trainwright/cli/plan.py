@@ -79,7 +79,8 @@ def plan(  # noqa: PLR0913 - an option each
     to it, the line that causes it, what it requests, and whether everything fits its pool, queue
     and budget.
 
-    Exits with 1 when the API server would refuse a change or a job cannot be rendered.
+    Exits with 1 when there are errors: the API server would refuse a change, a job cannot be
+    rendered, or a rule has that severity.
     """
     from trainwright.api import wired
     from trainwright.plan.merge import PlanOptions

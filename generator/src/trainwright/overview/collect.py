@@ -34,7 +34,7 @@ def overview(
     today: str,
 ) -> Overview:
     """Return the report on everything built, with live states and goodput where there are any."""
-    departed = departures.of_head(root, today)
+    departed = departures.of_branch(root, today)
     seen = {(str(status), status.object): status for status in live}
     selected = set(build.jobs)
     bare = Overview(
@@ -45,7 +45,7 @@ def overview(
                     environment.name,
                     environment.jobs,
                     seen,
-                    _still_there(departed.runs(build.workspace, environment.name), live, unread)
+                    _still_there(departed.going_on(build.workspace, environment.name), live, unread)
                     if departed
                     else (),
                 )

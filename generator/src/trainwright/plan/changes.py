@@ -20,6 +20,7 @@ from trainwright.plan.earlier import Earlier
 from trainwright.plan.merge import Merge
 from trainwright.plan.model import (
     BEGINS,
+    BLOCKED,
     Action,
     CrdVerdict,
     JobChange,
@@ -29,7 +30,7 @@ from trainwright.plan.places import sharing
 from trainwright.plan.revision import Revision, files_of
 from trainwright.plan.training import Training, gpus_of
 from trainwright.render.job import Rendered
-from trainwright.rules.policy import JobFindings, waived
+from trainwright.rules.policy import waived
 from trainwright.rules.quota import declared_quota_exceeded
 from trainwright.runs import adopted
 from trainwright.runs import record as records
@@ -183,11 +184,18 @@ class JobChanges(Owner):
             after = after.without_files() if before and after else after
             return JobChange(file=file, action=Action.BROKEN, why=why, before=before, after=after)
         action, why = actions.decide(was, Training(after, sides.environment) if after else None)
+        if action is Action.NEW_RUN and (why_not := self._why_refused(file)):
+            action, why, after = Action.REJECTED, why_not, after and after.without_files()
         change = JobChange(file=file, action=action, why=why, before=before, after=after)
         unlisted = applied and self._after.has(file) and action in _ENDED
         if was and unlisted and (after is None or after.state not in ENDED):
             return replace(change, why=f"nothing of it is listed any more; {was.removed}")
         return self._again(change, sides)
+
+    def _why_refused(self, file: JobFile) -> str:
+        """Return why the API server refuses what a new run has otherwise, or ""."""
+        found = (it for it in self._merge.refused(file.environment) if it.subject == str(file))
+        return "; ".join(f"{it.message}, and the sync fails" for it in found)
 
     # --- a run that there was before ----------------------------------------------------------
 
@@ -404,8 +412,7 @@ class JobChanges(Owner):
         now, environment = sides.now, self._merge.environment(sides.file.environment)
         if now is None or environment is None:
             return ()
-        findings = JobFindings(sides.file.name, now.findings, now.waivers)
-        return waived(environment, findings, self._merge.options.today)
+        return waived(environment, self._merge.checked(now), self._merge.options.today)
 
     def _causes(
         self, change: JobChange, sides: _Sides, otherwise: Sequence[ValueChange]
@@ -555,7 +562,7 @@ def _left(change: JobChange, was: Training) -> Demand:
     """
     unrendered = change.after is None or not change.after.object
     stays = change.action is not Action.IN_PLACE and was.goes_on(change.after)
-    return was.run.demand if stays or (change.action is Action.BROKEN and unrendered) else NOTHING
+    return was.run.demand if stays or (change.action in BLOCKED and unrendered) else NOTHING
 
 
 def _content(spec: Layered) -> str:

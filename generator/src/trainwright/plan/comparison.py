@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trainwright.datatypes.data import mapping
 from trainwright.datatypes.environment import Environment
-from trainwright.datatypes.finding import Location, ValueChange
+from trainwright.datatypes.finding import Finding, Location, ValueChange
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import WIRING, JobFile, environment_path, is_wiring_of
 from trainwright.files.memo import Owner, tracked
@@ -37,7 +37,9 @@ from trainwright.plan.places import place_of
 from trainwright.plan.policies import Setting
 from trainwright.plan.revision import Revision
 from trainwright.render import derivation
+from trainwright.render.policy import over_budget
 from trainwright.reports import redacted, without_credentials
+from trainwright.rules.policy import JobFindings, apply_policy
 from trainwright.runs import adopted
 from trainwright.runs.fields import is_trained
 from trainwright.runs.wiring_files import WiringFiles
@@ -69,7 +71,8 @@ class Comparison(Owner):
         merge.render()
         wired = merge.options.wired(self._after) if merge.changed else WiringFiles()
         refused = (it for it in wired.refused if it.subject in merge.selected().names)
-        every = dict.fromkeys((*merge.findings, *self._jobs.verdict().findings, *refused))
+        over = chain.from_iterable(map(self._over_budget, sorted(merge.selected().whole)))
+        every = dict.fromkeys((*merge.findings, *self._jobs.verdict().findings, *refused, *over))
         findings = tuple(map(redacted, sorted(every, key=lambda finding: finding.order)))
         underived = tuple(redacted(derivation.finding(it)) for it in merge.underived)
         environments, shared = tuple(map(_shown, self._environments())), tuple(self._shared_files())
@@ -96,6 +99,19 @@ class Comparison(Owner):
                 if self._after.tree.kind(path) == "file"
             },
         )
+
+    @tracked(same=eq)
+    def _over_budget(self, name: str) -> tuple[Finding, ...]:
+        """Return the findings about exceeded budgets of an environment that the merge changes."""
+        environment, plan = self.merge.environment(name), self._environment(name)
+        edited = environment_path(name) in self.merge.changed
+        if environment is None or plan.removed or not (plan.changes or edited):
+            return ()
+        left = len(plan.left) + sum(change.left != NOTHING for change in plan.changes)
+        document = self._after.loaded(name).document
+        found = tuple(over_budget(environment, document, plan.fits, left=left))
+        checked = [JobFindings("", found, ())]
+        return apply_policy(environment, checked, self.merge.options.today, whole=False)
 
     @tracked(same=eq)
     def _newly_waived(self, file: JobFile) -> int:
@@ -283,7 +299,8 @@ class Comparison(Owner):
             own = self._after.own_objects(name).objects if name in self._after.survey.jobs else ()
             runs = tuple(self._active(environment, job_changes, left))
             around = Surroundings(environment, [it.manifest for it in own], runs)
-        return tuple(object_changes.changes(self._before, self._after, name, around))
+        refused = self.merge.refused(name)
+        return tuple(object_changes.changes(self._before, self._after, name, around, refused))
 
     def _active(
         self, environment: Environment, changes: tuple[JobChange, ...], left: Sequence[LeftRun]

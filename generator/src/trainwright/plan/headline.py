@@ -50,7 +50,8 @@ def verdict(plan: Plan) -> str:
     errors = _errors(plan)
     unread = _environments(it.name for it in plan.environments if it.unread)
     # Of these the words are the first, or among them.
-    blocked = unread or any(change.action in BLOCKED for change in plan.changes)
+    refused = sum(it.refused for it in plan.objects)
+    blocked = unread or refused or any(change.action in BLOCKED for change in plan.changes)
     if errors and not blocked:
         first.append(errors)
     edited = {*plan.wiring.foreign} & {*plan.wiring.stale}
@@ -63,6 +64,8 @@ def verdict(plan: Plan) -> str:
         first.append(_unadmitted(never))
     if unread:
         first.append(f"cannot read {unread}")
+    if refused:
+        first.append(f"cannot sync {plural(refused, 'object')}")
     if gone := _environments(it.name for it in plan.environments if it.removal):
         first.append(f"removes {gone if gone[0].isdigit() else f'environment {gone}'}")
     if moved := _environments(it.environment for it in plan.wiring.settings if it.moves):

@@ -202,6 +202,7 @@ def _object(change: ObjectChange) -> Data:
         "granted": change.granted,
         "until": change.until,
         "effects": list(change.effects),
+        "refused": change.refused,
         "place": place_of(change.place),
     }
 

@@ -14,7 +14,7 @@ from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile
-from trainwright.files import git
+from trainwright.files import git, lineage
 from trainwright.files.git import GitError, Repository
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Tree
@@ -51,11 +51,18 @@ class _Departure:
     at: datetime
 
 
-def of_head(root: Path, today: str) -> Departures | None:
-    """Return the runs that have left git by the last commit, or None if there is no commit."""
+def of_branch(root: Path, today: str, against: str = "") -> Departures | None:
+    """Return the runs that have left git where a branch began, or by the last commit if that is
+    not known; None if there is no commit. Runs that only the branch had were never applied.
+    """
+    try:
+        branch = lineage.find(root, against)
+    except GitError:
+        branch = None
     try:
         repository, inside = git.around(root)
-        return Departures(repository, repository.commit("HEAD"), inside, today)
+        commit = branch.bases[0] if branch else repository.commit("HEAD")
+        return Departures(repository, commit, inside, today)
     except GitError:
         return None
 
@@ -91,9 +98,38 @@ class Departures:
             # What a renamed environment had is that of a new one.
             for name in side.survey.jobs.keys() - known.survey.jobs.keys():
                 over |= _known(side, name)
-            if departure.object not in over and (left := self._left(side, departure, known)):
+            record = records.parse(departure.raw)
+            if record is None or departure.object in over:
+                continue
+            recorded = self._recorded(departure, record)
+            if left := self._left(side, departure.file, recorded, known, since=departure.at):
                 over.add(departure.object)
                 yield left
+
+    def going_on(self, side: Workspace, environment: str) -> Iterator[LeftRun]:
+        """Yield what `runs` yields, and the runs of the commit that a workspace replaces, or has no
+        more, once it is rendered.
+        """
+        known, over = self._at, {*_next(side, environment), *side.ledger(environment).runs}
+        for name in side.survey.jobs.keys() - known.survey.jobs.keys():
+            over |= _known(side, name)
+        for run in self.runs(side, environment):
+            over.add(run.object)
+            yield run
+        for file in known.survey.jobs.get(environment, ()):
+            recorded = known.rendered(file)
+            if recorded is None or recorded.record.state != "active":
+                continue
+            if recorded.record.object not in over and (
+                left := self._left(side, file, recorded, known)
+            ):
+                yield left
+
+    @cached_property
+    def _at(self) -> Workspace:
+        """The specs and runs of the commit."""
+        tree = self._repository.tree(self._commit, self._inside, later=RENDERED)
+        return Workspace(Tracked(tree))
 
     def settings(self, environment: str) -> Environment | None:
         """Return those that an environment last had in git while runs left it."""
@@ -110,16 +146,22 @@ class Departures:
     def _tree(self, commit: str) -> Tree:
         return self._repository.tree(f"{commit}^", self._inside, later=RENDERED)
 
-    def _left(self, side: Workspace, departure: _Departure, known: Workspace) -> LeftRun | None:
-        record = records.parse(departure.raw)
-        environment = known.environments.get(departure.file.environment)
-        if record is None or environment is None:
+    def _left(
+        self,
+        side: Workspace,
+        file: JobFile,
+        recorded: Recorded,
+        known: Workspace,
+        since: datetime | None = None,
+    ) -> LeftRun | None:
+        record, environment = recorded.record, known.environments.get(file.environment)
+        if environment is None:
             return None
-        job = job_of(record, departure.file, began_in(record, environment))
-        if job is None or self._is_over(departure, job, environment):
+        job = job_of(record, file, began_in(record, environment))
+        if job is None or (since and self._is_over(since, job, environment)):
             return None
         try:
-            texts = self._recorded(departure, record).texts()
+            texts = recorded.texts()
         except (GitError, OSError, UnicodeDecodeError):  # a partial clone lacks them
             return None
         run = PlannedRun(
@@ -133,16 +175,16 @@ class Departures:
             demand=known.demand(job),
         )
         training = Training(run, environment)
-        if not training.goes_on(replace(run, object="") if side.has(departure.file) else None):
+        if not training.goes_on(replace(run, object="") if side.has(file) else None):
             return None
         end = training.ending(stays=False)
         command = training.pruned_by or (end.command if end else "")
-        return LeftRun(departure.file, job, run.object, run.demand, command)
+        return LeftRun(file, job, run.object, run.demand, command)
 
-    def _is_over(self, departure: _Departure, job: Job, environment: Environment) -> bool:
+    def _is_over(self, since: datetime, job: Job, environment: Environment) -> bool:
         seconds = (job.max_duration or 0) * attempts(job, environment)
         longest = min(timedelta(seconds=seconds), LONGEST) if seconds else LONGEST
-        return (departure.at + longest).date() < self._today
+        return (since + longest).date() < self._today
 
     def _recorded(self, departure: _Departure, record: Record) -> Recorded:
         folder = departure.file.rendered
@@ -182,3 +224,16 @@ def _known(side: Workspace, environment: str) -> set[str]:
     kept = side.folder(environment).records.values()
     there = {record.object for record in kept if record.state not in ENDED}
     return there | side.ledger(environment).runs.keys()
+
+
+def _next(side: Workspace, environment: str) -> Iterator[str]:
+    """Yield the objects of the runs that an environment's jobs have once they are rendered."""
+    for file in side.survey.jobs.get(environment, ()):
+        recorded = side.rendered(file)
+        decision = None
+        if recorded is None or not side.stays(file, recorded):
+            decision = side.job(file).decision
+        if decision is None and recorded is not None:
+            yield recorded.record.object
+        elif decision is not None and decision.state not in ENDED:
+            yield decision.name

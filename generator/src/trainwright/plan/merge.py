@@ -25,7 +25,9 @@ from trainwright.render.derivation import Derivation, Underived
 from trainwright.render.history import JOINED, History
 from trainwright.render.job import Rendered
 from trainwright.render.policy import has_unknown_run, unknown_run
+from trainwright.render.refused import of_job
 from trainwright.rules import deception
+from trainwright.rules.edits.outcomes import is_rejected
 from trainwright.rules.policy import JobFindings, apply_policy
 from trainwright.runs.wiring_files import WiringFiles
 from trainwright.runs.workspace import Workspace
@@ -262,6 +264,19 @@ class Merge(Owner):
         findings = dict.fromkeys(self.findings_in(name))  # jobs that extend one have its findings
         return Counter(it.subject for it in findings if it.severity is Severity.ERROR)
 
+    @tracked(same=eq)
+    def refused(self, name: str) -> tuple[Finding, ...]:
+        """Return the errors about edits of an environment that the API server refuses."""
+        found = self.findings_in(name)
+        return tuple(it for it in found if it.severity is Severity.ERROR and is_rejected(it.rule))
+
+    def checked(self, now: Rendered) -> JobFindings:
+        """Return the findings about a job, with those about what its new run has otherwise."""
+        found = now.findings
+        if now.record is not None:
+            found += tuple(of_job(*self.sides, now.file, now.record, now.files))
+        return JobFindings(now.file.name, found, now.waivers)
+
     @tracked()
     def findings_in(self, name: str) -> tuple[Finding, ...]:
         """Return the findings about an environment and those of its jobs that the merge touches."""
@@ -271,14 +286,15 @@ class Merge(Owner):
         if environment is None:
             return self.after.loaded(name).findings
         rendered = map(self.after.rendering, filter(self.after.has, self._files_in(name)))
-        checked = [JobFindings(it.file.name, it.findings, it.waivers) for it in rendered]
+        checked = list(map(self.checked, rendered))
         for file in (file for file in self._unreadable() if file.environment == name):
             there = self.after.folder(name).is_unreadable(file.name)
             checked.append(JobFindings(file.name, (unknown_run(file, there=there),), ()))
         if unseen := self.after.ledger(name).unseen:
             checked.append(JobFindings("", tuple(deception.in_lines(unseen, name)), ()))
         if self.touches_objects(name):
-            checked.append(JobFindings("", object_changes.findings(self.after, name), ()))
+            own = object_changes.findings(self.before, self.after, name)
+            checked.append(JobFindings("", own, ()))
         findings = apply_policy(environment, checked, self.options.today, whole=False)
         if self.has_lost_ledger(name):  # which is the one thing to mend
             findings = tuple(f for f in findings if f.rule != UNRECORDED.id)

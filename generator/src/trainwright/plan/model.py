@@ -181,7 +181,8 @@ class CrdVerdict:
 class ObjectChange:
     """An object of one's own that is added, changed or removed, and the line that names it.
 
-    `until` is until when a removed one stays in the cluster; empty if a sync deletes it.
+    `until` is until when a removed one stays in the cluster; empty if a sync deletes it. One that
+    is `refused` is edited as the API server does not let it be.
     """
 
     environment: str
@@ -194,6 +195,7 @@ class ObjectChange:
     after: str = ""
     until: str = ""
     effects: tuple[str, ...] = ()  # on the object itself, and on jobs
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.finding import Finding
@@ -17,14 +17,19 @@ from trainwright.plan.model import ObjectChange
 from trainwright.plan.object_effects import Surroundings, effects
 from trainwright.plan.revision import Revision
 from trainwright.render import own_object_checks
+from trainwright.render.refused import of_own
 from trainwright.specs.own_objects import OwnObject
 
 
 def changes(
-    before: Revision, after: Revision, environment: str, around: Surroundings | None = None
+    before: Revision,
+    after: Revision,
+    environment: str,
+    around: Surroundings | None = None,
+    refused: Sequence[Finding] = (),
 ) -> Iterator[ObjectChange]:
     """Yield each object added, removed or edited between two revisions, sorted by identity, with
-    what follows `around` it. What a file with errors has is not known.
+    what follows `around` it, unless it is `refused`. What a file with errors has is not known.
     """
     there = environment in after.survey.jobs
     broken = after.own_objects(environment).findings if there else ()
@@ -44,7 +49,14 @@ def changes(
         one = now or was
         assert one is not None
         until = "" if now else _until(one.manifest, applied, last=not new)
-        follows = () if around is None or until else effects(old_object, new_object, around)
+        is_refused = [
+            f"{it.message}, and the sync fails"
+            for it in refused
+            if (it.place.file, it.manifest) == (one.place.file, one.manifest.title)
+        ]
+        follows: Iterable[str] = is_refused
+        if around is not None and not (until or is_refused):
+            follows = effects(old_object, new_object, around)
         _, kind, namespace, name = identity
         title = f"{kind}/{namespace}/{name}" if several[kind, name] > 1 else one.manifest.title
         yield ObjectChange(
@@ -58,6 +70,7 @@ def changes(
             after=_text(now) if now else "",
             until=until,
             effects=tuple(map(redact, follows)),
+            refused=bool(is_refused),
         )
 
 
@@ -78,13 +91,14 @@ def _text(one: OwnObject) -> str:
     return yamlio.dump(dict(one.manifest.body))
 
 
-def findings(after: Revision, environment: str) -> tuple[Finding, ...]:
+def findings(before: Revision, after: Revision, environment: str) -> tuple[Finding, ...]:
     """Return the findings about the objects as they will be after the merge."""
     place = after.environments.get(environment)
     if place is None:
         return ()
     runs = after.folder(environment).records
-    return tuple(own_object_checks.findings(place, after.own_objects(environment), runs))
+    own = own_object_checks.findings(place, after.own_objects(environment), runs)
+    return (*own, *of_own(before, after, place))
 
 
 def _objects(side: Revision, environment: str) -> Mapping[tuple[str, str, str, str], OwnObject]:

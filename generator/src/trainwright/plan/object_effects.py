@@ -163,11 +163,6 @@ def _queue(was: Manifest | None, now: Manifest | None, around: Surroundings) -> 
         yield f"what waits in it is not admitted any more: {jobs}"
         return
     old, new = (mapping(it.spec) if it else {} for it in (was, now))
-    if was and old.get("clusterQueue") != new.get("clusterQueue"):
-        yield (
-            "Kueue refuses it, and the sync fails: clusterQueue is immutable "
-            f"({text(old.get('clusterQueue'))} → {text(new.get('clusterQueue'))}): {jobs}"
-        )
     policy = text(new.get("stopPolicy")) or "None"
     if policy != (text(old.get("stopPolicy")) or "None"):
         yield f"{_STOPPED.get(policy, policy)}: {jobs}"
@@ -210,9 +205,6 @@ def _allowed(role: Manifest | None) -> frozenset[str]:
 
 def _binding(was: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:
     if was is None:
-        return
-    if now is not None and now.body.get("roleRef") != was.body.get("roleRef"):
-        yield "the API server refuses it, and the sync fails: roleRef is immutable"
         return
     yield from _bound(_accounts(was) - (_accounts(now) if now else frozenset()), around)
 

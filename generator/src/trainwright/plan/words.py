@@ -16,6 +16,7 @@ from trainwright.findings.credentials import redact
 from trainwright.findings.redaction import text_diff
 from trainwright.objects.pods import image_reference
 from trainwright.plan.model import (
+    BLOCKED,
     Action,
     JobChange,
     LeftRun,
@@ -518,7 +519,7 @@ _SETTINGS: Mapping[tuple[str, Data], str] = {
 def diff(change: JobChange) -> Iterator[str]:
     """Yield a unified diff of the rendered manifests, without values files, credentials hidden.
 
-    There is none for a job with errors, since nothing of it would be written.
+    There is none for a job of which nothing is written or applied.
     """
     for _, lines in diffs(change):
         yield from lines
@@ -526,7 +527,7 @@ def diff(change: JobChange) -> Iterator[str]:
 
 def diffs(change: JobChange) -> Iterator[tuple[str, list[str]]]:
     """The diff of each manifest that changes, two lines of header first, by its path."""
-    if change.action is Action.BROKEN:
+    if change.action in BLOCKED and not (change.after and change.after.files):
         return
     before = change.before.files if change.before else {}
     after = change.after.files if change.after else {}

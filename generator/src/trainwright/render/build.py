@@ -13,6 +13,7 @@ from trainwright.datatypes import same
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import (
     ENVIRONMENTS,
     WIRING,
@@ -41,6 +42,7 @@ from trainwright.runs.record import RECORD_FILE, Record, Recorded
 from trainwright.runs.wiring_files import WiringFiles
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import ledger, own_objects
+from trainwright.specs.demand import Demand
 from trainwright.specs.select import Selection, select
 from trainwright.tasks import progress
 
@@ -74,6 +76,8 @@ class BuildOptions:
     proves: bool = False
     against: str = ""
     wired: Callable[[Workspace], WiringFiles] = lambda _: WiringFiles()
+    # The runs of an environment that go on although git has them no more, which budgets count.
+    left: Callable[[Workspace, str], Sequence[tuple[Job, Demand]]] = lambda *_: ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -485,8 +489,27 @@ class _Work:
             unknown=() if self._options.new_runs else tuple(self._unknown_now()),
             whole=self._selection.whole and self._options.check_next_runs,
             complete=self._selection.whole,
+            refused=dict(self._refused()),
+            left=lambda: self._options.left(self._workspace, self.name),
         )
         return checked.findings(self._workspace, self._options.today)
+
+    def _refused(self) -> Iterator[tuple[str, tuple[Finding, ...]]]:
+        """Yield the findings about edits that live objects of the base do not take, by job."""
+        proof, environment = self._derivation, self.environment
+        if proof is None or environment is None:
+            return
+        from trainwright.render import refused  # which needs the table of edits
+
+        sides = (proof.base, self._workspace)
+        if self._selection.whole and proof.differs_below(own_objects.folder(self.name)):
+            yield "", tuple(refused.of_own(*sides, environment))
+        differing = {*proof.jobs(self.name), *(path.partition("/")[0] for path in self._texts)}
+        for file in self._selection.jobs:
+            if file.name in differing and (run := self._runs.get(file.name)):
+                paths = {name: f"{file.name}/{name}" for name in run.files}
+                texts = {it: self._texts[path] for it, path in paths.items() if path in self._texts}
+                yield file.name, tuple(refused.of_job(*sides, file, run, texts))
 
     def _unknown_now(self) -> Iterator[JobFile]:
         """Yield the jobs that may have an unrecorded run, now that new runs are known."""

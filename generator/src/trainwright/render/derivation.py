@@ -224,6 +224,10 @@ class Derivation(Owner):
         """The commit in which the branch began."""
         return self._commit(self._lineage.bases[0])
 
+    def differs_below(self, folder: str) -> bool:
+        """Whether a file in a folder differs from the base."""
+        return bool(_inside(folder, self._changed_in_order))
+
     @property
     def specs_differ(self) -> bool:
         """Whether a file that people write differs from the base."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from operator import eq, is_
 from pathlib import Path
 
@@ -38,10 +38,14 @@ _ByFile = Mapping[str, tuple[Finding, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The outcome of one job, its present run, and findings on files that cannot be derived."""
+    """The outcome of one job, its present run, and findings on files that cannot be derived.
+
+    `begun` are the files of a run that begins.
+    """
 
     outcome: Remembered
     record: Record | None
+    begun: Mapping[str, str] = field(default_factory=dict, hash=False)
     underived: tuple[Finding, ...] = ()
 
 
@@ -163,7 +167,8 @@ class IncrementalCheck(Owner):
         folder = self.workspace.folder(file.environment)
         rendered, inputs = self._renderer.render(Item(file, folder.recorded(file.name)))
         record = rendered.record or folder.record(file.name)
-        return Checked(cache.outcome(rendered, inputs), record)
+        begun = rendered.files if rendered.begins else {}
+        return Checked(cache.outcome(rendered, inputs), record, begun)
 
     def _last_of(self, file: JobFile) -> Cell[Checked | None]:
         if file not in self._last:
@@ -221,6 +226,7 @@ class IncrementalCheck(Owner):
             },
             unknown=tuple(file for file in new if has_unknown_run(folder, file, begins[file.name])),
             whole=len(by_job) == len(jobs),
+            refused={"": self._refused(name), **{it.name: self._refused_by(it) for it in jobs}},
         )
         findings = check.findings(self.workspace, self._today.get())
         is_sound = self.workspace.sound(name) is not None  # or its jobs are not checked
@@ -231,6 +237,27 @@ class IncrementalCheck(Owner):
             if is_sound
         )
         return (*findings, *of_jobs, *self._underived_beside(name))
+
+    @tracked(same=eq)
+    def _refused(self, name: str) -> tuple[Finding, ...]:
+        """Return the findings about edits that one's own objects in a cluster do not take."""
+        proof, environment = self._proof.get(), self.workspace.sound(name)
+        if proof is None or environment is None:
+            return ()
+        from trainwright.render import refused  # which needs the table of edits
+
+        return tuple(refused.of_own(proof.base, self.workspace, environment))
+
+    @tracked(same=eq)
+    def _refused_by(self, file: JobFile) -> tuple[Finding, ...]:
+        """Return the findings about what a new run of a job has otherwise than the last one."""
+        proof, now = self._proof.get(), self.checked(file)
+        differs = proof and now and (now.begun or file.name in proof.jobs(file.environment))
+        if proof is None or now is None or now.record is None or not differs:
+            return ()
+        from trainwright.render import refused  # which needs the table of edits
+
+        return tuple(refused.of_job(proof.base, self.workspace, file, now.record, now.begun))
 
     @tracked(same=eq)
     def _underived_beside(self, name: str) -> tuple[Finding, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from pathlib import PurePosixPath
+from typing import TypeAlias
 
 from trainwright.datatypes.environment import Budget, Environment
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.listing import plural
 from trainwright.datatypes.pointer import Pointer
@@ -22,16 +25,22 @@ from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import Record
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import capacity, ledger
+from trainwright.specs.capacity import CapacityCheck
+from trainwright.specs.demand import Demand
 from trainwright.specs.merge import Layer
 from trainwright.specs.own_objects import NONE
+
+Left: TypeAlias = Callable[[], Sequence[tuple[Job, Demand]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentCheck:
     """The jobs of an environment that were checked, and the run that each of them has now.
 
-    `unknown` are jobs that may have an unknown run. `whole` is whether all jobs of the
-    environment were checked, `complete` whether all were selected.
+    `unknown` are jobs that may have an unknown run. `refused` are findings about edits of live
+    objects, by job ("" for one's own objects); `left` returns the runs that go on although git has
+    them no more. `whole` is whether all jobs of the environment were checked, `complete` whether
+    all were selected.
     """
 
     name: str
@@ -40,6 +49,8 @@ class EnvironmentCheck:
     runs: Mapping[str, Record]
     unknown: tuple[JobFile, ...]
     whole: bool
+    refused: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    left: Left | None = None
     complete: bool = True
 
     def findings(self, workspace: Workspace, today: str) -> tuple[Finding, ...]:
@@ -55,6 +66,7 @@ class EnvironmentCheck:
             from trainwright.render import own_object_checks  # which needs all rules
 
             together += tuple(own_object_checks.findings(environment, own, self.runs))
+        together += self.refused.get("", ())
         if self.complete and environment.budget != Budget():
             together += tuple(self._over_budget(workspace, environment))
         together += tuple(deception.in_lines(self._unseen(workspace), self.name))
@@ -65,23 +77,13 @@ class EnvironmentCheck:
         return (*findings, *strange)
 
     def _over_budget(self, workspace: Workspace, environment: Environment) -> Iterator[Finding]:
-        """Yield a finding for each budget that all runs of the environment exceed together."""
-        document = workspace.loaded(self.name).document
+        """Yield a finding for each budget that the runs of the environment exceed together."""
         asked = (workspace.asking(file) for file in self.jobs)
-        demands = [(it.job, it.demand) for it in asked if it.job]
-        for fit in capacity.check_capacity(environment, demands):
-            if fit.what == "budget" and fit.short and document:
-                at = Pointer.of("budget", "cost" if fit.is_money else "gpuHours")
-                need, has, short = (f"{amount:,.0f}" for amount in (fit.need, fit.has, fit.short))
-                rest = (
-                    f"; {plural(fit.unknown, 'job')} more cannot be counted" if fit.unknown else ""
-                )
-                message = (
-                    f"the runs of {self.name} request {need} {fit.unit}, the budget is {has}: "
-                    f"{short} more than that{rest}"
-                )
-                place = document.key_place(at)
-                yield dx.OVER_BUDGET.at(place, message, subject=self.name, path=at)
+        left = self.left() if self.left else ()
+        demands = [*((it.job, it.demand) for it in asked if it.job), *left]
+        fits = capacity.check_capacity(environment, demands)
+        document = workspace.loaded(self.name).document
+        yield from over_budget(environment, document, fits, left=len(left))
 
     def _unseen(self, workspace: Workspace) -> Iterator[tuple[Location, str]]:
         """Yield lines with invisible text, from files that are not checked along with a job."""
@@ -91,13 +93,34 @@ class EnvironmentCheck:
 
     def _of_jobs(self) -> Iterator[JobFindings]:
         for job, outcome in sorted(self.checked.items()):
-            yield JobFindings(job, outcome.findings, outcome.waivers)
+            findings = (*outcome.findings, *self.refused.get(job, ()))
+            yield JobFindings(job, findings, outcome.waivers)
 
     def _unknown(self, workspace: Workspace) -> Iterator[JobFindings]:
         folder = workspace.folder(self.name)
         for file in self.unknown:
             finding = unknown_run(file, there=folder.is_unreadable(file.name))
             yield JobFindings(file.name, (finding,), ())
+
+
+def over_budget(
+    environment: Environment, document: Document | None, fits: Iterable[CapacityCheck], *, left: int
+) -> Iterator[Finding]:
+    """Yield a finding for each budget that is too small. `left` is how many of the counted runs git
+    has no more.
+    """
+    for fit in fits:
+        if fit.what == "budget" and fit.short and document:
+            at = Pointer.of("budget", "cost" if fit.is_money else "gpuHours")
+            need, has, short = (f"{amount:,.0f}" for amount in (fit.need, fit.has, fit.short))
+            rest = f"; {plural(fit.unknown, 'job')} more cannot be counted" if fit.unknown else ""
+            gone = f", {left} no longer in git," if left else ""
+            message = (
+                f"the runs of {environment.name}{gone} request {need} {fit.unit}, the budget is "
+                f"{has}: {short} more than that{rest}"
+            )
+            place = document.key_place(at)
+            yield dx.OVER_BUDGET.at(place, message, subject=environment.name, path=at)
 
 
 def _documents(layers: Iterable[Layer]) -> Iterable[Document]:

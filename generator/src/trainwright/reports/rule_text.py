@@ -17,6 +17,7 @@ from trainwright.findings.diagnostics import Diagnostic
 from trainwright.kinds import SERVED
 from trainwright.reports.report import every_rule, help_uri
 from trainwright.rule_model.edit import EditRule, EditSample
+from trainwright.rule_model.edit_row import IMMUTABLE
 from trainwright.rule_model.rule import Rule, Sample
 from trainwright.rule_model.rule_file import Documented
 from trainwright.rule_model.spec_sample import ENVIRONMENT, SpecSample, spec_sample
@@ -114,7 +115,8 @@ def reported_by(rule: AnyRule) -> str:
     if isinstance(rule, Diagnostic):
         return rule.reported_by
     if isinstance(rule, EditRule):
-        return "`plan`, and `validate --against`"
+        of_specs = "`check`, `render`, `plan`, `validate --against` and editors"
+        return of_specs if rule.id == IMMUTABLE else "`plan`, and `validate --against`"
     return "`check`, `render`, `plan`, `validate` and editors"
 
 

@@ -430,7 +430,7 @@ def _device_claims(job: Job) -> list[Data]:
 
 def _volume(job: Job, volume: Volume) -> dict[str, Data]:
     """Return a volume, with its first mount beside its source and the others in a list."""
-    made = {"persistentVolumeClaim": {"claimName": _claim_name(job, volume)}}
+    made = {"persistentVolumeClaim": {"claimName": claim_name(job, volume)}}
     rendered: dict[str, Data] = {
         "name": volume.name,
         "source": made if volume.create else dict(volume.source),
@@ -445,7 +445,8 @@ def _volume(job: Job, volume: Volume) -> dict[str, Data]:
     return rendered | ({"mounts": further} if further else {})
 
 
-def _claim_name(job: Job, volume: Volume) -> str:
+def claim_name(job: Job, volume: Volume) -> str:
+    """Return the name of the claim that is created for a volume."""
     # Of the job, not of the run: a changed spec finds the data and the checkpoints of the last.
     return f"{job.name}-{volume.name}"
 
@@ -533,7 +534,7 @@ def _claim(job: Job, volume: Volume) -> dict[str, Data]:
         ("ReadWriteOnce",) if _most_nodes(job) == 1 else ("ReadWriteMany",)
     )
     claim: dict[str, Data] = {
-        "name": _claim_name(job, volume),
+        "name": claim_name(job, volume),
         "size": volume.create.size,
         "accessModes": list(modes),
     }

@@ -26,6 +26,11 @@ EDIT_RULES: dict[str, EditRule] = {
 _ORDER = tuple(Verdict)  # the worst first
 
 
+def is_rejected(rule: str) -> bool:
+    """Whether a rule reports edits that the API server refuses."""
+    return rule in EDIT_RULES and EDIT_RULES[rule].verdict is Verdict.REJECTED
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditOutcome:
     """The outcome of one part of an edit, why, and where that was read.
