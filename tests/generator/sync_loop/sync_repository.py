@@ -21,6 +21,7 @@ from sync_requests import Tree
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.layout import JobFile, environment_files
 from trainwright.documents import yamlio
+from trainwright.documents.yamlio import Document
 from trainwright.files.tree import NOTHING, Edited
 from trainwright.helm import engines, own_chart
 from trainwright.render import build as plan
@@ -138,7 +139,7 @@ _parse = cache(load.parse)
 _read_spec = cache(load.read_spec)
 _load_rendered = cache(yamlio.load_rendered)
 _read_environment = Reader.environment
-_resolve = resolve.loaded
+_resolve = resolve.environment
 
 
 @cache
@@ -153,13 +154,14 @@ def _environment(reader: Reader, name: str) -> LoadedEnvironment:
     return _read_environment(reader, name)
 
 
-_RESOLVED: dict[int, tuple[LoadedEnvironment, Environment | None]] = {}
+_RESOLVED: dict[tuple[str, int, str], tuple[Document, Environment]] = {}
 
 
-def _resolved(found: LoadedEnvironment) -> Environment | None:
-    if id(found) not in _RESOLVED:
-        _RESOLVED[id(found)] = found, _resolve(found)
-    return _RESOLVED[id(found)][1]
+def _resolved(name: str, document: Document, gitops: Mapping[str, Any]) -> Environment:
+    key = name, id(document), json.dumps(gitops)
+    if key not in _RESOLVED:
+        _RESOLVED[key] = document, _resolve(name, document, gitops)
+    return _RESOLVED[key][1]
 
 
 @contextmanager
@@ -173,7 +175,7 @@ def installed(tool: Tool) -> Iterator[None]:
         patched.setattr(load, "parse", _parse)
         patched.setattr(load, "read_spec", _read_spec)
         patched.setattr(Reader, "environment", _environment)
-        patched.setattr(resolve, "loaded", _resolved)
+        patched.setattr(resolve, "environment", _resolved)
         patched.setattr(yamlio, "load_rendered", lambda text: list(_load_rendered(text)))
         yield
 

@@ -225,7 +225,6 @@ class LoadedEnvironment:
     `document` is None when the file is not usable; `findings` then say why.
     """
 
-    name: str
     document: Document | None
     layers: tuple[Layer, ...]
     findings: tuple[Finding, ...]
@@ -450,7 +449,7 @@ class Reader(Owner):
             defaults = self._checked(DEFAULTS, schema.defaults_file, findings)
         own = self._checked(environment_path(name), schema.environment_file, findings)
         below = layers.of_environment(self.built_in, defaults, own)
-        return LoadedEnvironment(name, None if findings else own, below, tuple(findings))
+        return LoadedEnvironment(None if findings else own, below, tuple(findings))
 
     def _checked(
         self, path: str, against: Callable[[], schema.Schema], findings: list[Finding]
