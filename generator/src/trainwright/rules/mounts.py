@@ -79,11 +79,9 @@ def _read(template: PodTemplate) -> Iterator[list[_Mount]]:
 
 def _inside(mounts: list[_Mount]) -> Iterator[tuple[_Mount, _Mount]]:
     """Yield each mount that is inside others, with the innermost of those."""
+    folders = [(other, f"{other.path}/") for other in mounts if other.path]
     for mount in mounts:
-        around = [
-            other for other in mounts if other.path and mount.path.startswith(f"{other.path}/")
-        ]
-        if around:
+        if around := [other for other, folder in folders if mount.path.startswith(folder)]:
             yield mount, max(around, key=lambda other: len(other.path))
 
 

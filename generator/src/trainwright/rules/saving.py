@@ -21,6 +21,7 @@ from trainwright.objects.pods.storage import (
     saved,
     saved_below_image_folder,
     settings,
+    spelled,
     variables,
     volume_of,
     words,
@@ -72,6 +73,8 @@ def checkpoints_in_the_container(subject: Subject) -> Iterator[Hit]:
 
 def _run_folders(container: Container) -> tuple[Setting, ...]:
     """Return the folders of a program's own runs, as far as their paths are known."""
+    if "hydra" not in spelled(container):  # as in each of OF_HYDRA
+        return ()
     return tuple(at_paths(container, (s for s in settings(container) if s.name in OF_HYDRA)))
 
 

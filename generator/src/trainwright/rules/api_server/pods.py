@@ -235,12 +235,17 @@ def _host_namespaces(body: Mapping[str, Data]) -> Iterator[Problem]:
 _MOUNTED_BY_PATH = "a volume that is a device is a claim (persistentVolumeClaim or ephemeral)"
 
 
-def _every(body: Mapping[str, Data]) -> Iterator[tuple[Pointer, Mapping[str, Data], bool]]:
-    """Yield each container's position, its body, and whether it ends before the others start."""
+def _having(
+    wanted: str, body: Mapping[str, Data]
+) -> Iterator[tuple[Pointer, Mapping[str, Data], bool]]:
+    """Yield the position and body of each container with a field, and whether the container ends
+    before the others start.
+    """
     for field in ("containers", "initContainers"):
         for index, container in enumerate(mappings(body.get(field))):
-            ends = field == "initContainers" and container.get("restartPolicy") != "Always"
-            yield _at(field, index), container, ends
+            if wanted in container:
+                ends = field == "initContainers" and container.get("restartPolicy") != "Always"
+                yield _at(field, index), container, ends
 
 
 _at = lru_cache(maxsize=256)(Pointer.of)
@@ -248,8 +253,8 @@ _at = lru_cache(maxsize=256)(Pointer.of)
 
 def _block_devices(body: Mapping[str, Data]) -> Iterator[Problem]:
     """Yield block devices of containers whose volume cannot be one, as it is not a claim."""
-    volumes = {text(item.get("name")): item for item in mappings(body.get("volumes"))}
-    for at, container, _ in _every(body):
+    for at, container, _ in _having("volumeDevices", body):
+        volumes = {text(item.get("name")): item for item in mappings(body.get("volumes"))}
         for index, device in enumerate(mappings(container.get("volumeDevices"))):
             volume = volumes.get(text(device.get("name")))
             if volume is not None and not {"persistentVolumeClaim", "ephemeral"} & volume.keys():
@@ -259,7 +264,7 @@ def _block_devices(body: Mapping[str, Data]) -> Iterator[Problem]:
 
 def _resizing(body: Mapping[str, Data]) -> Iterator[Problem]:
     """Yield resize policies of containers that end, or with restarts in a pod that has none."""
-    for at, container, ends in _every(body):
+    for at, container, ends in _having("resizePolicy", body):
         policies = mappings(container.get("resizePolicy"))
         if policies and ends:
             yield at / "resizePolicy", "resizePolicy is for containers that run, and this one ends"
@@ -272,7 +277,7 @@ def _resizing(body: Mapping[str, Data]) -> Iterator[Problem]:
 
 def _container_restarts(body: Mapping[str, Data]) -> Iterator[Problem]:
     """Yield each restartPolicy that containers could not have before restart rules."""
-    for at, container, _ in _every(body):
+    for at, container, _ in _having("restartPolicy", body):
         policy, init = container.get("restartPolicy"), at.parts[0] == "initContainers"
         if policy is not None and not (init and policy == "Always"):
             has = "can only be Always" if init else "is for sidecars, which are initContainers"
@@ -330,7 +335,7 @@ def _of_windows(body: Mapping[str, Data]) -> Iterator[Problem]:
     system = dig(body, "os", "name")
     if system == "windows" and body.get("resources") is not None:
         yield Pointer("/resources"), "resources of a whole pod are for Linux, and os is windows"
-    for at, container, _ in _every(body):
+    for at, container, _ in _having("lifecycle", body):
         signal = dig(container, "lifecycle", "stopSignal")
         if signal is None:
             continue
