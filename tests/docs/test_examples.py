@@ -74,7 +74,7 @@ def test_an_example_is_valid(block: Block) -> None:
     text = block.text
     for pattern, whole in _ELLIPSES:
         text = pattern.sub(whole, text)
-    for data in yaml.safe_load_all(text):
+    for data in yaml.load_all(text, Loader=yaml.CSafeLoader):
         if isinstance(data, dict) and data.get("kind") in _FILES:
             schema: Mapping[str, Any] = _schema(_FILES[data["kind"]])
         elif not isinstance(data, dict):  # a step of a workflow
@@ -92,6 +92,6 @@ def test_an_example_is_valid(block: Block) -> None:
 
 def test_most_examples_are_of_what_people_write() -> None:
     """The test above finds them, rather than taking them for something else."""
-    found = [yaml.safe_load(b.text) for b in EXAMPLES if "\n---" not in b.text]
+    found = [yaml.load(b.text, Loader=yaml.CSafeLoader) for b in EXAMPLES if "\n---" not in b.text]
     ours = [d for d in found if isinstance(d, dict) and (_of_a_job(d) or _of_an_environment(d))]
     assert len(ours) > 25

@@ -113,7 +113,9 @@ class Spec:
     @property
     def run(self) -> NormalForm:
         lent = self.environment.targets[self.job.target].runtime
-        runtime = (Manifest(body=yaml.safe_load(CLUSTER_RUNTIME)),) if lent else ()
+        runtime = (
+            (Manifest(body=yaml.load(CLUSTER_RUNTIME, Loader=yaml.CSafeLoader)),) if lent else ()
+        )
         return normal_form((*self.manifests, *runtime), _name(self.job, self.environment))
 
 
@@ -335,7 +337,7 @@ _URL = "{name: URL, value: $(IP):80}"
 
 def _of(volume: str, *env: str) -> NormalForm:
     text = _POD.replace("VOLUME", volume).replace("ENV", f"[{', '.join(env)}]")
-    return normal_form((Manifest(body=yaml.safe_load(text)),))
+    return normal_form((Manifest(body=yaml.load(text, Loader=yaml.CSafeLoader)),))
 
 
 def test_a_volume_that_containers_share_is_not_one_that_each_has() -> None:

@@ -51,7 +51,9 @@ NEW: dict[str, Data] = {
 
 def _object(repository: Repository, spec: dict[str, Data]) -> str:
     """The object of the run that a spec leads to, from the run that there is."""
-    repository.write("prod/jobs/llm.yaml", yaml.safe_dump(spec, sort_keys=False))
+    repository.write(
+        "prod/jobs/llm.yaml", yaml.dump(spec, sort_keys=False, Dumper=yaml.CSafeDumper)
+    )
     done = repository.run("render", "prod/llm", "--no-cache")
     assert done.exit_code == 0, done.output
     record = (repository.root / "environments/prod/rendered/llm/run.lock").read_text()
@@ -196,7 +198,7 @@ def test_what_only_the_environment_needs_is_in_no_name(text: str, place: Reposit
 def test_the_same_spec_written_through_a_base_is_the_same_run(place: Repository) -> None:
     first = _object(place, FULL)
     base = {**FULL, "name": "llm", "nodes": 5, "flags": {"epochs": 9, "extra": 1}}
-    place.write("base/jobs/llm.yaml", yaml.safe_dump(base))
+    place.write("base/jobs/llm.yaml", yaml.dump(base, Dumper=yaml.CSafeDumper))
     short: dict[str, Data] = {key: FULL[key] for key in META}
     short |= {
         "extends": "base/llm",

@@ -661,10 +661,11 @@ def test_a_failed_save_that_another_process_made_up_for_is_forgotten(tmp_path: P
 # --- kills -------------------------------------------------------------------------------------
 
 
-def test_a_kill_at_any_moment_leaves_whole_checkpoints(tmp_path: Path) -> None:
-    chance = random.Random(20)
+@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_kill_at_any_moment_leaves_whole_checkpoints(kills: int, tmp_path: Path) -> None:
+    chance = random.Random(kills)
     newest = 0
-    for kill in range(20):
+    for kill in range(kills):
         process = programs.start(programs.save_for_ever, tmp_path, kill)
         _until(lambda before=newest: _newest(tmp_path) > before, process)
         time.sleep(chance.random() * 0.3)

@@ -312,6 +312,7 @@ def test_the_rate_follows_the_world_when_asked_to(tmp_path: Path) -> None:
         assert {report["step"] for report in group.reports()} == {45 + 12}
 
 
+@pytest.mark.slow
 def test_without_a_coordinator_it_ends_with_one_line_and_asks_for_a_retry(tmp_path: Path) -> None:
     digits(tmp_path)
     ended = subprocess.run(

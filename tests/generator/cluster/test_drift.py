@@ -15,10 +15,11 @@ from trainwright.cluster.drift import drift
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 OBJECT = next(
-    yaml.safe_load_all(
+    yaml.load_all(
         (
             GOLDEN / "pytorchjob-every-field/expected/prod/rendered/everything/pytorchjob.yaml"
-        ).read_text()
+        ).read_text(),
+        Loader=yaml.CSafeLoader,
     )
 )
 

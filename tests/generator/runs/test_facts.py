@@ -124,7 +124,7 @@ def test_every_target_has_options() -> None:
 
 
 def _document(path: str, data: dict[str, Any]) -> Document:
-    document = yamlio.parse(path, yaml.safe_dump(data).encode())
+    document = yamlio.parse(path, yaml.dump(data, Dumper=yaml.CSafeDumper).encode())
     assert isinstance(document, Document)
     return document
 
@@ -156,7 +156,13 @@ def _changes(target: str) -> tuple[tuple[str, str, str], ...]:
         base = {**first, "queueing": queueing, "pools": {"p": POOLS[-1]}}
         for key, options in choices.items():
             for option in options:
-                found.append((key, yaml.safe_dump(base), yaml.safe_dump({**base, key: option})))
+                found.append(
+                    (
+                        key,
+                        yaml.dump(base, Dumper=yaml.CSafeDumper),
+                        yaml.dump({**base, key: option}, Dumper=yaml.CSafeDumper),
+                    )
+                )
     return tuple(found)
 
 
@@ -214,7 +220,10 @@ def test_runs_are_outdated_by_a_version_of_trainer_only_where_their_objects_diff
     options += [{**option, "runtime": "own"} for option in options]
     first = {key: choices[0] for key, choices in ENVIRONMENT.items()}
     base = {**first, "pools": {"p": POOLS[-1]}}
-    versions = [yaml.safe_dump({**base, "targets": {"trainjob": option}}) for option in options]
+    versions = [
+        yaml.dump({**base, "targets": {"trainjob": option}}, Dumper=yaml.CSafeDumper)
+        for option in options
+    ]
     (fact,) = (fact for fact in TARGETS["trainjob"].facts if fact.path[-1] == "version")
     seen = set()
 

@@ -210,19 +210,20 @@ def _environment(*targets: str) -> Environment:
 def test_argocd_cm_holds_the_scripts_that_were_tested() -> None:
     settings = customizations.settings([_environment(*TARGETS)])
     text = yamlio.dump(customizations.config_map(settings))
-    read = yaml.safe_load(text)
+    read = yaml.load(text, Loader=yaml.CSafeLoader)
     assert read["data"] == settings
     for kind, (api_version, lua) in SCRIPTS.items():
         group = api_version.partition("/")[0]
         assert read["data"][f"resource.customizations.health.{group}_{kind}"] == lua
-    actions = yaml.safe_load(
-        read["data"]["resource.customizations.actions.kueue.x-k8s.io_Workload"]
+    actions = yaml.load(
+        read["data"]["resource.customizations.actions.kueue.x-k8s.io_Workload"],
+        Loader=yaml.CSafeLoader,
     )
     assert actions["discovery.lua"] == workload.discovery()
     assert {d["name"]: d["action.lua"] for d in actions["definitions"]} == {
         name: workload.action(name) for name in workload.ACTIONS
     }
-    values = yaml.safe_load(yamlio.dump(customizations.helm_values(settings)))
+    values = yaml.load(yamlio.dump(customizations.helm_values(settings)), Loader=yaml.CSafeLoader)
     assert values == {"configs": {"cm": settings}}
     assert text.count("\\n") == 0, "scripts are blocks that people can read"
 
