@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import git_repository as git
-from repository import Repository
+from repository import Copied, Repository
 from trainwright.cli import main
 from trainwright.helm import own_chart
 from trainwright.setup.doctor.examination import CHECKS
@@ -38,13 +38,17 @@ ATTRIBUTES = f"* text=auto eol=lf\n{MARKED}{LISTS}"
 
 
 @pytest.fixture
-def healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+def healthy(tmp_path: Path, copied: Copied, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """A repository in which nothing is wrong."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     (tmp_path / "config").write_text("apiVersion: v1\nkind: Config\n")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-    made = Repository(git.init(tmp_path / "repository"))
+    return copied(_begin, tmp_path / "repository")
+
+
+def _begin(folder: Path) -> None:
+    made = Repository(git.init(folder))
     made.environment("dev")
     made.job("dev/llm")
     (made.root / ".gitattributes").write_text(ATTRIBUTES)
@@ -54,7 +58,6 @@ def healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     workflow(made, WORKFLOW)
     made.run("render")
     git.commit(made.root)
-    return made
 
 
 def workflow(repository: Repository, text: str) -> None:

@@ -22,7 +22,7 @@ from hypothesis import settings
 
 import git_repository
 from git_repository import git
-from repository import Repository
+from repository import Copied, Repository
 from trainwright.datatypes.layout import rendered_folder
 from trainwright.files import git as our_git
 from trainwright.files.filetree import digest_of
@@ -45,19 +45,22 @@ def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-@pytest.fixture
-def remote(tmp_path: Path) -> Path:
-    """A bare repository with the specs of two environments on main, unrendered."""
-    bare = tmp_path / "remote.git"
-    git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main", str(bare))
-    first = Repository(git_repository.init(tmp_path / "first"))
+def _begin(folder: Path) -> None:
+    bare = folder / "remote.git"
+    git(folder, "init", "--quiet", "--bare", "--initial-branch=main", str(bare))
+    first = Repository(git_repository.init(folder / "first"))
     first.environment("dev")
     first.environment("prod")
     for name in ("dev/mnist", "prod/mnist", "prod/llm"):
         first.job(name)
     git_repository.commit(first.root, "Specs")
     git(first.root, "push", "--quiet", str(bare), "main")
-    return bare
+
+
+@pytest.fixture
+def remote(tmp_path: Path, copied: Copied) -> Path:
+    """A bare repository with the specs of two environments on main, unrendered."""
+    return copied(_begin, tmp_path).root / "remote.git"
 
 
 def clone(remote: Path, name: str, *options: str) -> Repository:

@@ -289,7 +289,7 @@ def test_no_script_but_its_own_runs(visit: Visit) -> None:
     assert page.evaluate("document.querySelector('img').onerror") is None
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_anybody_can_read_it(visit: Visit, scheme: str) -> None:
     page = visit(html.render(plan_of(12), STYLE), color_scheme=scheme).page
     unfold(page)
@@ -303,6 +303,7 @@ def test_it_prints_without_what_only_a_screen_can_use(visit: Visit) -> None:
     assert page.locator("details.row").count() == 12
 
 
+@pytest.mark.slow
 def test_three_thousand_jobs_are_below_a_megabyte(visit: Visit) -> None:
     text = html.render(plan_of(3000), STYLE)
     assert len(text.encode()) < 1_000_000

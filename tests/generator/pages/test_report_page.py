@@ -13,7 +13,7 @@ import pytest
 import git_repository
 import trainwright.api
 from opened_page import Visit
-from repository import Repository
+from repository import Copied, Repository
 from trainwright.cluster.pods import LivePod
 from trainwright.cluster.status import RunStatus
 from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
@@ -39,9 +39,13 @@ STYLE = Style(command="trainwright report", link="https://git.example/tree/abc")
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
+def repository(tmp_path: Path, copied: Copied) -> Repository:
     """prod/llm, which is behind; prod/old, which is cancelled; prod/done, which has finished."""
-    made = Repository(git_repository.init(tmp_path / "specs"))
+    return copied(_begin, tmp_path / "specs")
+
+
+def _begin(folder: Path) -> None:
+    made = Repository(git_repository.init(folder))
     pool = "{resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 16}"
     gpus = "defaults: {pool: h100, resources: {gpu: 4}}"
     made.environment(
@@ -58,7 +62,6 @@ def repository(tmp_path: Path) -> Repository:
     head = "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\n"
     made.write("defaults.yaml", f"{head}defaults: {{env: {{MODE: fast}}}}\n")
     step(made, "Go faster")
-    return made
 
 
 def runs(repository: Repository) -> dict[JobFile, JobRun]:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from environment_fields import ENVIRONMENT, EnvironmentField
 
-from repository import Repository, launcher
+from repository import Copied, Repository, launcher
 from trainwright.datatypes.fields import spelled
 from trainwright.datatypes.job import POD_FIELDS
 from trainwright.datatypes.layout import JobFile
@@ -219,18 +219,31 @@ CONSTANT = {"apiVersion", "kind", "name"}  # which have no other value in the sa
 
 def _write(root: Path, place: dict[str, Any], job: dict[str, Any]) -> None:
     repository = Repository(root)
-    repository.write("prod/environment.yaml", yaml.safe_dump(place, sort_keys=False))
-    repository.write("prod/jobs/llm.yaml", yaml.safe_dump(job, sort_keys=False))
+    repository.write(
+        "prod/environment.yaml", yaml.dump(place, sort_keys=False, Dumper=yaml.CSafeDumper)
+    )
+    repository.write("prod/jobs/llm.yaml", yaml.dump(job, sort_keys=False, Dumper=yaml.CSafeDumper))
 
 
-def _recorded(root: Path, place: dict[str, Any], job: dict[str, Any]) -> dict[str, str]:
+def _recorded(
+    copied: Copied, root: Path, place: dict[str, Any], job: dict[str, Any]
+) -> dict[str, str]:
     """What is rendered of a job, with its record."""
-    other = {**BASE, "name": "other", "flags": {"lr": 1}}
-    Repository(root).write("base/jobs/other.yaml", yaml.safe_dump(other))
-    _write(root, place, job)
-    done = Repository(root).run("render", "--no-cache")
-    assert done.exit_code == 0, done.output
-    return Repository(root).tree()
+    return copied(_recording(json.dumps([place, job])), root).tree()
+
+
+@cache
+def _recording(given: str) -> Callable[[Path], None]:
+    """Return what renders a job in a folder, the same function for the same job."""
+
+    def record(root: Path) -> None:
+        other = {**BASE, "name": "other", "flags": {"lr": 1}}
+        Repository(root).write("base/jobs/other.yaml", yaml.dump(other, Dumper=yaml.CSafeDumper))
+        _write(root, *json.loads(given))
+        done = Repository(root).run("render", "--no-cache")
+        assert done.exit_code == 0, done.output
+
+    return record
 
 
 def _decided(root: Path) -> Decision:
@@ -255,12 +268,14 @@ def test_there_is_an_edit_of_every_field() -> None:
 
 
 @pytest.mark.parametrize("row", JOB, ids=lambda row: row.name)
-def test_an_edit_of_the_own_file_does_what_the_table_says(tmp_path: Path, row: Any) -> None:
+def test_an_edit_of_the_own_file_does_what_the_table_says(
+    tmp_path: Path, copied: Copied, row: Any
+) -> None:
     if row.name in CONSTANT:
         assert row.own is (Effect.NEW_RUN if row.name == "name" else Effect.NONE)
         return
     value, job, place = EDITS[row.name]
-    before = _recorded(tmp_path, place, {**BASE, **job})
+    before = _recorded(copied, tmp_path, place, {**BASE, **job})
     _write(tmp_path, place, {**BASE, **job, **_written(row.name, value)})
     assert _effect(_decided(tmp_path), row.name) is row.own
     done = Repository(tmp_path).run("render", "--no-cache")
@@ -284,7 +299,9 @@ def _object(files: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("row", JOB, ids=lambda row: row.name)
-def test_an_edit_of_a_shared_layer_does_what_the_table_says(tmp_path: Path, row: Any) -> None:
+def test_an_edit_of_a_shared_layer_does_what_the_table_says(
+    tmp_path: Path, copied: Copied, row: Any
+) -> None:
     if row.name in ("apiVersion", "kind"):
         assert row.shared is Effect.NONE
         return
@@ -293,7 +310,7 @@ def test_an_edit_of_a_shared_layer_does_what_the_table_says(tmp_path: Path, row:
     shared = {**job, **BASE}.get(row.name)
     defaults = {} if shared is None or row.name == "name" else {row.name: shared}
     job = {**own, "name": "llm"}
-    before = _recorded(tmp_path, {**place, "defaults": defaults}, job)
+    before = _recorded(copied, tmp_path, {**place, "defaults": defaults}, job)
     _write(tmp_path, {**place, "defaults": _written(row.name, value)}, job)
     done = Repository(tmp_path).run("render", "--no-cache")
     if row.shared is Effect.REFUSED:
@@ -322,7 +339,11 @@ def test_an_edit_begins_a_run_where_it_changes_what_is_rendered(
     """Of every field, and for every target: where the manifests are others but for their name."""
     other = {"extends", "target", *(row.name for row in JOB if row.own is not Effect.NEW_RUN)}
     pairs, repository = {}, Repository(tmp_path)
-    base = {**BASE, "security": {"runAsUser": 1}, **yaml.safe_load(launcher(target) or "{}")}
+    base = {
+        **BASE,
+        "security": {"runAsUser": 1},
+        **yaml.load(launcher(target) or "{}", Loader=yaml.CSafeLoader),
+    }
     if target == "compose":
         base = {**_without(base, "pool"), "resources": {"cpu": "8", "memory": "64Gi"}}
     for field in EDITS.keys() - other:  # those of operation are in test_operation
@@ -330,12 +351,14 @@ def test_an_edit_begins_a_run_where_it_changes_what_is_rendered(
         environment = ("plain", "queued", "open", "gangs")[
             [PLACE, KUEUE, OPEN, VOLCANO].index(place)
         ]
-        repository.write(f"{environment}/environment.yaml", yaml.safe_dump(place))
+        repository.write(
+            f"{environment}/environment.yaml", yaml.dump(place, Dumper=yaml.CSafeDumper)
+        )
         specs = {"before": {**base, **job, "target": target}}
         specs["after"] = {**specs["before"], field: value}
         for when, spec in specs.items():
             name = f"{when}-{field.lower()}"
-            text = yaml.safe_dump({**spec, "name": name}, sort_keys=False)
+            text = yaml.dump({**spec, "name": name}, sort_keys=False, Dumper=yaml.CSafeDumper)
             repository.write(f"{environment}/jobs/{name}.yaml", text)
         pairs[field] = [JobFile(environment, f"{when}-{field.lower()}") for when in specs]
     workspace, engine = Workspace(Folder(tmp_path)), engines.engine()
@@ -498,7 +521,9 @@ def every_job(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Repos
         paths = {}
         for target, job in product(TARGETS, JOBS):
             spec = {**BASE, **JOBS[job], "name": f"{target}-{job}", "target": target}
-            written = repository.write(f"prod/jobs/{target}-{job}.yaml", yaml.safe_dump(spec))
+            written = repository.write(
+                f"prod/jobs/{target}-{job}.yaml", yaml.dump(spec, Dumper=yaml.CSafeDumper)
+            )
             paths[f"{target}-{job}"] = written
         workspace = Workspace(Folder(repository.root))
         for job, path in paths.items():
@@ -520,8 +545,10 @@ def test_an_edit_of_an_environment_does_what_the_table_says(
     assert row is not None
     here, there = CHANGES[name]
     before = {**PLACE, **here}
-    repository = every_job(yaml.safe_dump(before))
-    repository.write("prod/environment.yaml", yaml.safe_dump({**before, **there}))
+    repository = every_job(yaml.dump(before, Dumper=yaml.CSafeDumper))
+    repository.write(
+        "prod/environment.yaml", yaml.dump({**before, **there}, Dumper=yaml.CSafeDumper)
+    )
     workspace = Workspace(Folder(repository.root))
     seen = set()
     for file in workspace.survey.jobs["prod"]:
@@ -537,9 +564,11 @@ def test_an_edit_of_an_environment_does_what_the_table_says(
     assert (Effect.NEXT_RUN in seen) == (row.effect is Effect.NEXT_RUN)
 
 
-def test_a_pool_by_another_name_is_the_same_pool(tmp_path: Path) -> None:
+def test_a_pool_by_another_name_is_the_same_pool(tmp_path: Path, copied: Copied) -> None:
     place = {**PLACE, "pools": {"p": _POOL, "same": _POOL}}
-    before = _recorded(tmp_path, {**place, "defaults": {"pool": "p"}}, _without(BASE, "pool"))
+    before = _recorded(
+        copied, tmp_path, {**place, "defaults": {"pool": "p"}}, _without(BASE, "pool")
+    )
     _write(tmp_path, {**place, "defaults": {"pool": "same"}}, _without(BASE, "pool"))
     assert _decided(tmp_path).held == ()
     _write(tmp_path, place, {**BASE, "pool": "same"})
