@@ -56,7 +56,7 @@ def _goes_on(root: Path, calm: list[float], *, kind: str = "ddp", world: int = 3
     return step
 
 
-@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+@pytest.mark.parametrize("kind", ["ddp", pytest.param("fsdp", marks=pytest.mark.slow)])
 def test_a_lost_node_needs_no_storage_to_go_on(
     kind: str, calm: list[float], tmp_path: Path
 ) -> None:
@@ -67,6 +67,7 @@ def test_a_lost_node_needs_no_storage_to_go_on(
     assert (tmp_path / "storage/latest").read_text().strip().endswith("12")  # the last that was due
 
 
+@pytest.mark.slow
 def test_where_processes_start_again_each_node_has_its_own(
     calm: list[float], tmp_path: Path
 ) -> None:
@@ -81,12 +82,14 @@ def test_two_lost_neighbours_need_the_storage(calm: list[float], tmp_path: Path)
     assert _goes_on(tmp_path, calm) == 5
 
 
+@pytest.mark.slow
 def test_two_lost_nodes_that_are_not_neighbours_do_not(calm: list[float], tmp_path: Path) -> None:
     _stopped(tmp_path, world=4)
     _lose(tmp_path, 1, 3)
     assert _goes_on(tmp_path, calm, world=4) == 8
 
 
+@pytest.mark.slow
 def test_another_number_of_nodes_goes_on_from_the_copies(calm: list[float], tmp_path: Path) -> None:
     _stopped(tmp_path)
     _lose(tmp_path, 2)
@@ -104,7 +107,14 @@ def _corrupt(root: Path, step: int, *nodes: int) -> None:
             path.write_bytes(content)
 
 
-@pytest.mark.parametrize(("nodes", "step"), [((0,), 8), ((1,), 8), ((0, 1), 6)])
+@pytest.mark.parametrize(
+    ("nodes", "step"),
+    [
+        pytest.param((0,), 8, marks=pytest.mark.slow),
+        pytest.param((1,), 8, marks=pytest.mark.slow),
+        ((0, 1), 6),
+    ],
+)
 def test_a_damaged_copy_is_passed_over(
     nodes: tuple[int, ...], step: int, calm: list[float], tmp_path: Path
 ) -> None:
@@ -114,6 +124,7 @@ def test_a_damaged_copy_is_passed_over(
     assert _goes_on(tmp_path, calm) == step
 
 
+@pytest.mark.slow
 def test_a_list_of_digests_that_is_damaged_on_one_node_is_outvoted(
     calm: list[float], tmp_path: Path
 ) -> None:
@@ -124,6 +135,7 @@ def test_a_list_of_digests_that_is_damaged_on_one_node_is_outvoted(
     assert _goes_on(tmp_path, calm) == 8
 
 
+@pytest.mark.slow
 def test_an_interrupted_copy_is_invisible(calm: list[float], tmp_path: Path) -> None:
     codes = programs.killed(3, tmp_path, programs.train_until_copying, tmp_path, "ddp", 8, 1)
     assert codes[1] == -9
@@ -146,6 +158,7 @@ def test_memory_that_is_full_on_one_node_costs_the_copy_alone(tmp_path: Path) ->
     assert (tmp_path / "storage/latest").read_text().strip().endswith("6")  # at its end
 
 
+@pytest.mark.slow
 def test_storage_that_cannot_be_read_is_not_needed(tmp_path: Path) -> None:
     _stopped(tmp_path)
     assert together(3, tmp_path, programs.load_copies, tmp_path, "x" * 300) == [8] * 3

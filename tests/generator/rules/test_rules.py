@@ -65,7 +65,8 @@ def test_rule(rule: Rule) -> None:
 
 def test_each_finding_has_the_effect_of_its_own_form() -> None:
     kinds = {"core", "other", *(kind.kind for kind in WORKLOADS.values()), "Pod"}
-    without_sample, of_others = {}, {}
+    without_sample: dict[str, set[str]] = {}
+    of_others: dict[str, set[str]] = {}
     for id_, rule in RULES.items():
         found = [
             (hit.form, rule.effect_of(hit, subject.kind))

@@ -12,20 +12,23 @@ import pytest
 
 import git_repository
 from git_repository import git
-from repository import Repository
+from repository import Copied, Repository
 
 JOBSET = 'targets: {jobset: {version: "0.10"}}\n'
 PATH = "prod/rendered/llm/run.lock"
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
+def repository(tmp_path: Path, copied: Copied) -> Repository:
     """prod/llm, rendered and committed."""
-    made = Repository(git_repository.init(tmp_path / "specs"))
+    return copied(_begin, tmp_path / "specs")
+
+
+def _begin(folder: Path) -> None:
+    made = Repository(git_repository.init(folder))
     made.environment("prod")
     made.job("prod/llm")
     commit(made)
-    return made
 
 
 def rendered(repository: Repository, *arguments: str) -> dict[str, str]:
