@@ -19,9 +19,12 @@ from repository import ENVIRONMENT, JOB, Repository
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.layout import JobFile
 from trainwright.files.git import Repository as Clone
+from trainwright.plan import actions
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.merge import PlanOptions
+from trainwright.plan.model import Action
 from trainwright.plan.session import PlanSession
+from trainwright.plan.training import Training
 from trainwright.reports.style import Style, written
 from trainwright.runs import meaning
 from trainwright.runs import record as records
@@ -293,6 +296,33 @@ def test_many_random_edits_never_leave_a_stale_plan(
     tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
     compare(tmp_path_factory.mktemp("clone"), seed, acts=12, patterns=("dev", "*/small"))
+
+
+def test_a_save_of_one_job_works_out_its_change_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of jobs may change in a merge: what happens to the others stays as it was."""
+    person = Person(tmp_path / "clone", random.Random(0))
+    person.repository.environment("prod", "queueing: kueue\nqueues: {team: {quota: 8}}\n")
+    for name in ("one", "two", "three"):
+        person.repository.job(f"prod/{name}", "queue: team\n")
+    git_repository.commit(person.root)
+    planned: list[str] = []
+    decide = actions.decide
+
+    def noting(was: Training | None, now: Training | None) -> tuple[Action, str]:
+        planned.append(now.run.object.rpartition("-")[0] if now else "")
+        return decide(was, now)
+
+    monkeypatch.setattr(actions, "decide", noting)
+    kept = PlanSession(person.root, ("prod",), OPTIONS)
+    kept.plan()
+    assert {"one", "two", "three"} <= {*planned}
+    planned.clear()
+    person.repository.job("prod/two", "queue: team\nretries: 5\n")
+    found = kept.plan({"environments/prod/jobs/two.yaml"})
+    assert planned == ["two"]
+    assert found == PlanSession(person.root, ("prod",), OPTIONS).plan()
 
 
 def test_a_replaced_environment_is_read_again(tmp_path: Path) -> None:

@@ -120,11 +120,11 @@ class JobChanges(Owner):
         """Return what happens to a job."""
         sides = self._sides(file)
         was = sides.was
-        change = _unless_lost(self._planned(sides), sides)
-        if change.before and change.after and self._merge.unread(file.environment):
-            demanded = replace(change.after, demand=change.before.demand)
-            change = replace(change, after=demanded)
-        change = _waiting(self._shared_object(self._beginning(change, sides), sides), sides)
+        change = self._planned(sides)
+        change = _unless_lost(change, sides)
+        change = self._beginning(change, sides)
+        change = self._shared_object(change, sides)
+        change = _waiting(change, sides)
         action, otherwise = change.action, self._otherwise(change, sides)
         change = replace(change, causes=change.causes or self._causes(change, sides, otherwise))
         newly_rendered = action not in _AS_RENDERED
@@ -143,8 +143,9 @@ class JobChanges(Owner):
     def _sides(self, file: JobFile) -> _Sides:
         """Return what both sides have of a job."""
         merge, environment = self._merge, self._merge.applying(file.environment)
-        now, is_rendered, forged = merge.now(file), merge.is_rendered(file), merge.is_forged(file)
+        is_rendered, forged = merge.is_rendered(file), merge.is_forged(file)
         before, after = (side.job(file) if side.has(file) else None for side in merge.sides)
+        now = self._after.rendering(file) if after else None
         run = self._before.at_hand(file) if is_rendered else self._was(file)
         behind = now is not None and _is_behind(now, self._after.record(file))
         return _Sides(
@@ -177,6 +178,8 @@ class JobChanges(Owner):
             after = self._after.at_hand(file, now, believed=not sides.forged)
         else:  # what rendering would make of it
             after = self._after.after(file, now, before) if now else None
+        if before and after and self._merge.unread(file.environment):
+            after = replace(after, demand=before.demand)
         applied = sides.as_rendered and files_of(before) != files_of(after)
         errors = 0 if applied else self._merge.errors(file)
         if errors or not (applied or now is None or now.usable):
@@ -264,10 +267,10 @@ class JobChanges(Owner):
         """Return the object of the run that continues after the merge: that of its files, even if
         no source renders them; empty if none continues.
         """
-        record, now = self._after.record(file), self._merge.now(file)
+        record = self._after.record(file)
         if self._merge.is_forged(file) and record is not None and record.state not in ENDED:
             return record.object
-        decision = now.decision if now else None
+        decision = self._after.rendering(file).decision if self._after.has(file) else None
         return decision.name if decision is not None and decision.step is not Step.END else ""
 
     # --- a run that begins --------------------------------------------------------------------
@@ -291,16 +294,17 @@ class JobChanges(Owner):
         """Return the quota of a queue that never admits a run, which asks for more than that; None
         for any other run, and where the rule is waived, since a cohort lends.
         """
-        run, file, quota = change.after, change.file, _quota(change, sides)
-        if run is None or quota is None:
-            return None
-        findings = (
-            it for it in self._merge.findings_in(file.environment) if it.subject == str(file)
-        )
-        if all(it.rule != declared_quota_exceeded.id for it in findings):
+        run, quota = change.after, _quota(change, sides)
+        if run is None or quota is None or not self._exceeds_quota(change.file):
             return None
         gpus, what = run.demand.gpus, f"queue {run.queue}"
         return CapacityCheck(what=what, unit="GPUs", need=gpus.low, most=gpus.high, has=quota)
+
+    @tracked(same=eq)
+    def _exceeds_quota(self, file: JobFile) -> bool:
+        findings = self._merge.findings_in(file.environment)
+        exceeding = (it for it in findings if it.rule == declared_quota_exceeded.id)
+        return any(it.subject == str(file) for it in exceeding)
 
     def _waits_for(self, file: JobFile) -> str:
         """Return which Kustomization a job that starts waits for; empty if there is one, or none

@@ -335,8 +335,10 @@ class Comparison(Owner):
 
     def _asked(self, file: JobFile) -> Asking:
         """Return what a job requests after the merge, by what its run takes of its edits."""
-        now, after = self.merge.now(file), self._after
-        return after.asked_by(after.settled(file, now)) if now else after.asking(file)
+        after = self._after
+        if not self.merge.touches(file):
+            return after.asking(file)
+        return after.asked_by(after.settled(file, after.rendering(file)))
 
     def _left(self, changes: tuple[JobChange, ...]) -> Iterator[tuple[Job, Demand]]:
         """Yield each job that goes on although a change removes it from git, and its demand."""

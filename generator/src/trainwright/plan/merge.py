@@ -23,7 +23,6 @@ from trainwright.plan.revision import Revision
 from trainwright.render import derivation
 from trainwright.render.derivation import Derivation, Underived
 from trainwright.render.history import JOINED, History
-from trainwright.render.job import Rendered
 from trainwright.render.policy import has_unknown_run, unknown_run
 from trainwright.render.refused import of_job
 from trainwright.rules import deception
@@ -148,7 +147,8 @@ class Merge(Owner):
         return tuple(sorted(file for file in self.files() if file.environment == name))
 
     @tracked(same=eq)
-    def _is_touched(self, file: JobFile) -> bool:
+    def touches(self, file: JobFile) -> bool:
+        """Whether the merge touches a job, and it is selected."""
         return file in self.files()
 
     @tracked(same=eq)
@@ -176,11 +176,6 @@ class Merge(Owner):
         record = self.after.record(file)
         edited = record is not None and record.source != self.after.reader.source(file.path)
         return edited and self.is_rendered(file)
-
-    def now(self, file: JobFile) -> Rendered | None:
-        """Return what a job renders to after the merge, or None if it is removed or not touched."""
-        there = self._is_touched(file) and self.after.has(file)
-        return self.after.rendering(file) if there else None
 
     # --- environments ------------------------------------------------------------------------
 

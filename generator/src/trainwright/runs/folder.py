@@ -108,12 +108,9 @@ class RenderedFolder(Owner):
         return self.tree.digest(f"{self.path}/{path}")
 
     @property
+    @tracked()
     def records(self) -> Mapping[str, Record]:
         """The record of every job that has one."""
-        return self._records()
-
-    @tracked()
-    def _records(self) -> Mapping[str, Record]:
         if self.tree.kind(self.path) != "folder":
             return {}
         jobs = (e.name for e in self.tree.entries(self.path) if e.kind == "folder")

@@ -172,30 +172,24 @@ class Workspace(Owner):
         self.tree = self.reader.tree
         super().__init__(self.tree.memo)
         self.kubernetes = kubernetes
-        self._rendered = self.tree if rendered in (None, tree) else Tracked.of(rendered, self.memo)
+        self.rendered_tree = (
+            self.tree if rendered in (None, tree) else Tracked.of(rendered, self.memo)
+        )
         self._earlier = earlier
         self._folders: dict[str, RenderedFolder] = {}
-
-    @property
-    def rendered_tree(self) -> Tracked:
-        """Where the runs are kept."""
-        return self._rendered
 
     def edit(
         self, changed: Collection[str], tree: Tree | None = None, rendered: Tree | None = None
     ) -> None:
         """Go on with trees in which some files and folders have changed."""
         self.tree.edit(changed, tree)
-        if self._rendered is not self.tree:
-            self._rendered.edit(changed, rendered)
+        if self.rendered_tree is not self.tree:
+            self.rendered_tree.edit(changed, rendered)
 
     @property
+    @tracked(same=eq)
     def survey(self) -> Inventory:
         """The environments and their jobs; none before the first commit of an environment."""
-        return self._survey()
-
-    @tracked(same=eq)
-    def _survey(self) -> Inventory:
         return load.survey(self.reader)
 
     @property
@@ -215,12 +209,9 @@ class Workspace(Owner):
         return self.reader.environment(name)
 
     @property
+    @tracked()
     def environments(self) -> Mapping[str, Environment]:
         """The environments whose own file is sound."""
-        return self._environments()
-
-    @tracked()
-    def _environments(self) -> Mapping[str, Environment]:
         environments = {name: self.sound(name) for name in self.survey.jobs}
         return {name: environment for name, environment in environments.items() if environment}
 
@@ -281,7 +272,7 @@ class Workspace(Owner):
     def folder(self, environment: str) -> RenderedFolder:
         """Return the rendered files of an environment, and the records of its runs."""
         if environment not in self._folders:
-            self._folders[environment] = RenderedFolder(self._rendered, environment)
+            self._folders[environment] = RenderedFolder(self.rendered_tree, environment)
         return self._folders[environment]
 
     @tracked()
