@@ -14,7 +14,7 @@ from trainwright.gitops.publish.model import PublishOptions
 from trainwright.render import build as plan
 
 _PLANNING = plan.BuildOptions(today="2026-06-01", use_cache=False, check_next_runs=False)
-_OPTIONS = PublishOptions(planning=_PLANNING, push=True, attempts=40)
+_OPTIONS = PublishOptions(build=_PLANNING, push=True, attempts=40)
 
 
 def _pushed(folder: Path) -> bool:

@@ -35,7 +35,7 @@ from trainwright.render import build as plan
 from trainwright.runs import record as records
 
 FRESH = plan.BuildOptions(today="2026-06-01", use_cache=False, check_next_runs=False)
-OPTIONS = PublishOptions(planning=FRESH)
+OPTIONS = PublishOptions(build=FRESH)
 TRACES = {METADATA, STATEMENT}
 
 

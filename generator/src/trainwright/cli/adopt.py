@@ -19,12 +19,7 @@ if TYPE_CHECKING:
     from trainwright.kinds.reading import SourceObject
 
 
-@click.command(
-    epilog=examples(
-        "adopt --env prod live.yaml",
-        "adopt --env prod --live --dry-run",
-    )
-)
+@click.command(epilog=examples("adopt --env prod live.yaml", "adopt --env prod --live --dry-run"))
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(allow_dash=True))
 @click.option(
     "--env", "environment", metavar="ENV", required=True, help="The environment to adopt into."

@@ -14,12 +14,12 @@ from trainwright.cli.common import (
     OK,
     Context,
     at_least,
+    build_options,
     examples,
     fail_on,
     helm_binary,
     kubernetes_version,
     no_cache,
-    planning,
     report,
     report_format,
     selections,
@@ -32,12 +32,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog=examples(
-        "check",
-        "check prod/llm",
-        "check --fix",
-        "check -o github --fail-on warning",
-    )
+    epilog=examples("check", "check prod/llm", "check --fix", "check -o github --fail-on warning")
 )
 @selections
 @report_format
@@ -134,13 +129,13 @@ def _jobs(
 
     if not arguments["helm"]:
         sdk.start()  # what is imported below takes as long
-    options = planning(arguments["helm"] or None, no_cache=tree is None)
+    options = build_options(arguments["helm"] or None, no_cache=tree is None)
     with context.progress("checking", arguments["output"]):
         options = replace(options, kubernetes=kubernetes, proves=True, against=arguments["against"])
         options = replace(options, wired=wired)
-        plan = context.plan(selections, options, tree)
-    text = report(context, plan, arguments["output"], selections)
-    failed = at_least(plan.findings, arguments["fail_on"])
+        build = context.repository.build(selections, options, tree)
+    text = report(context, build, arguments["output"], selections)
+    failed = at_least(build.findings, arguments["fail_on"])
     # A fetch brings the missing base, and changes no file.
-    lasts = all(finding.rule != UNCOMPARED.id for finding in plan.findings)
+    lasts = all(finding.rule != UNCOMPARED.id for finding in build.findings)
     return Printed(text, FINDINGS if failed else OK, lasts)

@@ -16,9 +16,9 @@ from trainwright.cli.common import (
     OK,
     Context,
     answer_format,
+    build_options,
     complete,
     examples,
-    planning,
     report,
     selections,
 )
@@ -28,7 +28,6 @@ from trainwright.cli.suggestions import Choice
 if TYPE_CHECKING:
     from trainwright.cluster.live import Comparison
     from trainwright.cluster.logs import LogLine
-    from trainwright.cluster.pods import LivePod
     from trainwright.cluster.status import Unread
     from trainwright.datatypes.layout import JobFile
     from trainwright.render.build import Build
@@ -59,9 +58,7 @@ def _print_rbac(context: click.Context, _: click.Parameter, role: str | None) ->
 
 @click.command(
     epilog=examples(
-        "status prod",
-        "status prod/llm --for succeeded --timeout 12h",
-        "status --diff prod",
+        "status prod", "status prod/llm --for succeeded --timeout 12h", "status --diff prod"
     )
 )
 @selections
@@ -186,9 +183,9 @@ def _diff(context: Context, selections: tuple[str, ...], reach: Reach) -> int:
     """Differences to stdout, what the API server refuses to stderr."""
     from trainwright.cluster import live
 
-    options = replace(planning(None, no_cache=False), check_next_runs=False, recover=True)
+    options = replace(build_options(None, no_cache=False), check_next_runs=False, recover=True)
     with context.progress("rendering"):
-        build = context.plan(selections, options)
+        build = context.repository.build(selections, options)
     if build.failed:
         click.echo(report(context, build, "text", selections), err=True)
         return FINDINGS
@@ -222,12 +219,7 @@ def _compared(context: Context, build: Build, reach: Reach) -> Iterator[tuple[Jo
             yield job, live.compare(cluster, where, manifest, live.MANAGERS[place.gitops.engine])
 
 
-@click.command(
-    epilog=examples(
-        "logs prod/llm --follow",
-        "logs prod/llm --rank 3 --tail 100",
-    )
-)
+@click.command(epilog=examples("logs prod/llm --follow", "logs prod/llm --rank 3 --tail 100"))
 @click.argument("job", metavar="ENV/JOB", shell_complete=complete)
 @reaching
 @click.option(
@@ -292,7 +284,7 @@ def logs(  # noqa: PLR0913 - an option each
 
 
 def _print(context: Context, lines: Iterator[LogLine]) -> None:
-    """Lines to stdout after the rank that wrote them, in its colour; notes to stderr.
+    """Print each line behind the rank that wrote it, in its colour; notes go to stderr.
 
     Whatever else a line would do to the terminal is spelled out, but for its own colours.
     """
@@ -300,11 +292,7 @@ def _print(context: Context, lines: Iterator[LogLine]) -> None:
 
     seen: dict[str, str] = {}
     for line in lines:
-        label = _label(line.pod)
+        label = f"{line.pod.label:<9}"
         color = seen.setdefault(label, _COLORS[len(seen) % len(_COLORS)])
         text = visible(_STYLE.sub("", line.text))
         click.echo(f"{context.paint(label, color)} | {text}", err=line.note)
-
-
-def _label(pod: LivePod) -> str:
-    return f"{pod.label:<9}"

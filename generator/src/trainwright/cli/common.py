@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from trainwright.api import Repository
     from trainwright.datatypes.finding import Finding
     from trainwright.datatypes.layout import JobFile
-    from trainwright.files.tree import Tree
     from trainwright.render.build import Build, BuildOptions
 
 OK, FINDINGS, CANNOT, BUG = 0, 1, 2, 3
@@ -184,24 +183,20 @@ link_option = click.option(
 class Context:
     """What every command shares: where the repository is, and whether to colour.
 
-    `started` is the folder that was current before `-C` was followed.
+    `given` is the folder that `--root` names, `started` the one that was current before `-C` was
+    followed.
     """
 
     def __init__(self, root: Path | None, color: str, started: Path):
         self.started = started
-        self._root = root
+        self.given = root
         self._color = color
-
-    @property
-    def given(self) -> Path | None:
-        """The folder that `--root` names, where it does."""
-        return self._root
 
     @property
     def root(self) -> Path:
         from trainwright.files.tree import find_root, without_link
 
-        return without_link(self._root.absolute()) if self._root else find_root(Path.cwd())
+        return without_link(self.given.absolute()) if self.given else find_root(Path.cwd())
 
     @property
     def color(self) -> bool:
@@ -232,11 +227,6 @@ class Context:
         from trainwright.api import Repository
 
         return Repository(self.root, today=today())
-
-    def plan(
-        self, selections: tuple[str, ...], options: BuildOptions, tree: Tree | None = None
-    ) -> Build:
-        return self.repository.build(selections, options, tree)
 
     @contextmanager
     def progress(self, doing: str, output: str = "text") -> Iterator[None]:
@@ -278,19 +268,19 @@ def today() -> str:
         raise TrainwrightError(message) from error
 
 
-def planning(helm: str | None, no_cache: bool) -> BuildOptions:
+def build_options(helm: str | None, no_cache: bool) -> BuildOptions:
     from trainwright.render.build import BuildOptions
 
     return BuildOptions(today=today(), helm=helm, use_cache=not no_cache)
 
 
-def report(context: Context, plan: Build, output: str, selections: tuple[str, ...]) -> str:
+def report(context: Context, build: Build, output: str, selections: tuple[str, ...]) -> str:
     from trainwright import reports
 
     command = " ".join(("trainwright", "check", *selections))
-    checked = tuple(str(job) for job in plan.jobs)
+    checked = tuple(str(job) for job in build.jobs)
     return reports.write(
-        plan.findings, plan.sources, output, checked=checked, command=command, color=context.color
+        build.findings, build.sources, output, checked=checked, command=command, color=context.color
     )
 
 

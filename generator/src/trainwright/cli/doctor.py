@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, answer_format, examples, planning
+from trainwright.cli.common import FINDINGS, OK, Context, answer_format, build_options, examples
 
 if TYPE_CHECKING:
     from trainwright.setup.doctor.diagnosis import Diagnosis
@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 _COLORS = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "white"}
 
 
-@click.command(
-    epilog=examples(
-        "doctor",
-        "doctor --live",
-    )
-)
+@click.command(epilog=examples("doctor", "doctor --live"))
 @click.option(
     "--live",
     is_flag=True,
@@ -37,7 +32,7 @@ def doctor(context: Context, output: str, *, live: bool) -> None:
     from trainwright.reports import style
     from trainwright.setup.doctor.examination import examine
 
-    diagnoses = examine(context.root, planning(helm=None, no_cache=False), live=live)
+    diagnoses = examine(context.root, build_options(helm=None, no_cache=False), live=live)
     if output == "json":
         click.echo(style.listing("Diagnoses", [_item(d) for d in diagnoses]), nl=False)
     else:

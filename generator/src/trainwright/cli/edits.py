@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from trainwright.cli.common import FINDINGS, Context, helm_binary, planning, report
+from trainwright.cli.common import FINDINGS, Context, build_options, helm_binary, report
 from trainwright.datatypes.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -139,16 +139,16 @@ def _rendered(context: Context, outcome: Outcome, options: Writing) -> tuple[Env
 
     if options.render is False:
         return ()
-    plan = session.rendered(context.root, outcome, planning(options.helm, no_cache=True))
-    if plan.failed:
+    build = session.rendered(context.root, outcome, build_options(options.helm, no_cache=True))
+    if build.failed:
         selected = tuple(map(str, outcome.changed))
-        click.echo(report(context, plan, "text", selected), err=True)
+        click.echo(report(context, build, "text", selected), err=True)
         click.echo("Nothing was written, because of the errors.", err=True)
         sys.exit(FINDINGS)
-    for environment in plan.environments:
+    for environment in build.environments:
         session.refuse_what_live_objects_refuse(context.root, outcome, environment)
     return tuple(
         environment
-        for environment in plan.environments
+        for environment in build.environments
         if options.render or session.is_rendered(context.root, environment.name)
     )

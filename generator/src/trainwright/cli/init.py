@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import OUTPUT_FOLDER, examples, planning
+from trainwright.cli.common import OUTPUT_FOLDER, build_options, examples
 from trainwright.cli.suggestions import Choice, Command, meant
 from trainwright.datatypes.layout import WIRING
 
@@ -51,10 +51,7 @@ def _targets() -> tuple[str, ...]:
 
 
 @click.command(
-    cls=Command,
-    epilog=examples(
-        "init training --engine argocd --target trainjob --env prod",
-    ),
+    cls=Command, epilog=examples("init training --engine argocd --target trainjob --env prod")
 )
 @click.argument("folder", type=OUTPUT_FOLDER, default=Path())
 @click.option("--engine", type=Choice(ENGINES), required=True, help="Who applies what is rendered.")
@@ -184,10 +181,10 @@ def _nearest(folder: Path) -> Path:
 
 def _render(folder: Path) -> Iterator[str]:
     from trainwright.files import filetree
-    from trainwright.render import build as plan
     from trainwright.render import written
+    from trainwright.render.build import build
 
-    made = plan.build(folder.absolute(), (), planning(helm=None, no_cache=True))
+    made = build(folder.absolute(), (), build_options(helm=None, no_cache=True))
     for environment in made.environments:
         assert environment.changes is not None, made.findings  # the answers were checked
         filetree.apply(folder / environment.folder, environment.changes)

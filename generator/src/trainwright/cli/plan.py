@@ -27,9 +27,7 @@ FORMATS = ("text", "json", "markdown", "html")
 
 @click.command(
     epilog=examples(
-        "plan --against main",
-        "plan prod --files",
-        "plan --against main -o html > plan.html",
+        "plan --against main", "plan prod --files", "plan --against main -o html > plan.html"
     )
 )
 @selections

@@ -12,9 +12,9 @@ import click
 from trainwright.cli.common import (
     FINDINGS,
     Context,
+    build_options,
     examples,
     helm_binary,
-    planning,
     report,
     selections,
 )
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from trainwright.gitops.publish.model import Published
 
 
-@click.command(
-    epilog=examples(
-        "gitops publish prod --branch rendered --push",
-    )
-)
+@click.command(epilog=examples("gitops publish prod --branch rendered --push"))
 @selections
 @click.option(
     "--branch",
@@ -89,7 +85,7 @@ def publish(  # noqa: PLR0913 - an option each
     from trainwright.gitops.publish.model import PublishOptions, Unsound
 
     options = PublishOptions(
-        planning=replace(planning(helm, no_cache=True), check_next_runs=False, new_runs=new_runs),
+        build=replace(build_options(helm, no_cache=True), check_next_runs=False, new_runs=new_runs),
         branch=branch,
         path=path,
         remote=_absolute(repository) if repository else remote,
@@ -105,7 +101,7 @@ def publish(  # noqa: PLR0913 - an option each
             made = f"{done.commit[:12]}  " if done.commit else ""
             click.echo(f"{done.branch}  {made}{done.message}")
     except Unsound as unsound:
-        click.echo(report(context, unsound.plan, "text", selections), err=True)
+        click.echo(report(context, unsound.build, "text", selections), err=True)
         click.echo("Nothing was published, because of the errors.", err=True)
         sys.exit(FINDINGS)
 

@@ -55,9 +55,9 @@ class Reach:
     _announced: set[str] = field(default_factory=set)  # once, however often it is asked
 
     def __call__(self, environment: Environment, began_in: str = "") -> tuple[Cluster, str]:
-        """The cluster and the namespace, which are named on stderr.
+        """Return the cluster and the namespace to look in, and name both on stderr.
 
-        A run that began in another namespace than environment.yaml says now is there.
+        A run stays in the namespace that it `began_in`, whatever environment.yaml says now.
         """
         from trainwright.cluster.client import Access, Cluster
 

@@ -13,9 +13,9 @@ from trainwright.cli.common import (
     OK,
     OUTPUT_FOLDER,
     Context,
+    build_options,
     complete,
     examples,
-    planning,
     report,
 )
 
@@ -28,10 +28,7 @@ def _nodes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 
 
 @click.command(
-    epilog=examples(
-        "rehearse prod/llm --nodes 2 --procs 1",
-        "rehearse prod/llm -- --steps 3",
-    )
+    epilog=examples("rehearse prod/llm --nodes 2 --procs 1", "rehearse prod/llm -- --steps 3")
 )
 @click.argument("job", metavar="ENV/JOB", shell_complete=complete)
 @click.argument("extra", nargs=-1, metavar="[-- ARGUMENT...]")
@@ -107,10 +104,10 @@ def rehearse(  # noqa: PLR0913 - an option each
         env=variables,
         extra=extra,
     )
-    plan = context.plan((job,), planning(None, no_cache=False))
-    file = session.only(plan.jobs, job)
-    if plan.failed:
-        click.echo(report(context, plan, "text", (job,)), err=True)
+    build = context.repository.build((job,), build_options(None, no_cache=False))
+    file = session.only(build.jobs, job)
+    if build.failed:
+        click.echo(report(context, build, "text", (job,)), err=True)
         sys.exit(FINDINGS)
     with session.prepare(context.root, file, options) as rehearsal:
         click.echo(text.introduction(rehearsal, color=context.color), err=True)

@@ -13,10 +13,10 @@ from trainwright.cli.common import (
     FINDINGS,
     OK,
     Context,
+    build_options,
     examples,
     helm_binary,
     no_cache,
-    planning,
     report,
     selections,
 )
@@ -29,13 +29,7 @@ if TYPE_CHECKING:
     from trainwright.runs.workspace import Workspace
 
 
-@click.command(
-    epilog=examples(
-        "render",
-        "render prod/llm",
-        "render --check",
-    )
-)
+@click.command(epilog=examples("render", "render prod/llm", "render --check"))
 @selections
 @click.option(
     "--check",
@@ -78,33 +72,33 @@ def render(
 
     with nullcontext() if check_only else context.held():
         options = replace(
-            planning(helm, no_cache), check_next_runs=False, recover=True, new_runs=new_runs
+            build_options(helm, no_cache), check_next_runs=False, recover=True, new_runs=new_runs
         )
         options = replace(options, writes=not check_only, proves=True, against=against)
         with context.progress("rendering"):
-            plan = context.plan(selections, options)
-        underived = plan.underived
-        if not check_only and not plan.failed:
-            underived = tuple(_replaced(context.root, finding, plan) for finding in underived)
-        reported = replace(plan, findings=(*plan.findings, *underived))
+            build = context.repository.build(selections, options)
+        underived = build.underived
+        if not check_only and not build.failed:
+            underived = tuple(_replaced(context.root, finding, build) for finding in underived)
+        reported = replace(build, findings=(*build.findings, *underived))
         if reported.findings:
             click.echo(report(context, reported, "text", selections), err=True)
-        if plan.failed:
+        if build.failed:
             click.echo("Nothing was written, because of the errors.", err=True)
             sys.exit(FINDINGS)
         if check_only:
-            drift = _say_drift(plan, selections)
-            _say_wiring(context, plan.workspace)
+            drift = _say_drift(build, selections)
+            _say_wiring(context, build.workspace)
             sys.exit(drift)
-        write_files(context.root, plan)
-        click.echo(text.summary(plan, "written"), nl=False)
-        click.echo(text.outdated(plan), nl=False)
-        click.echo(text.runtime_needed(plan), nl=False, err=True)
-        wrote = any(environment.changes for environment in plan.environments)
-        _say_wiring(context, None if wrote else plan.workspace)
+        write_files(context.root, build)
+        click.echo(text.summary(build, "written"), nl=False)
+        click.echo(text.outdated(build), nl=False)
+        click.echo(text.runtime_needed(build), nl=False, err=True)
+        wrote = any(environment.changes for environment in build.environments)
+        _say_wiring(context, None if wrote else build.workspace)
 
 
-def _replaced(root: Path, finding: Finding, plan: Build) -> Finding:
+def _replaced(root: Path, finding: Finding, build: Build) -> Finding:
     """Return a finding about a file as a warning if rendering replaces the file.
 
     It replaces no ledger, nothing in the folder of an environment that is gone, and nothing in the
@@ -112,7 +106,7 @@ def _replaced(root: Path, finding: Finding, plan: Build) -> Finding:
     """
     from trainwright.datatypes.finding import Severity
 
-    folders = tuple(f"{environment.folder}/" for environment in plan.environments)
+    folders = tuple(f"{environment.folder}/" for environment in build.environments)
     file = finding.place.file
     at = root / file
     is_in_the_way = f"{file}/" in folders and (at.is_symlink() or at.is_file())
@@ -144,20 +138,20 @@ def _say_wiring(context: Context, workspace: Workspace | None) -> None:
         click.echo(f"{wrong[0].upper()}{wrong[1:]}: {remedy[0].lower()}{remedy[1:]}", err=True)
 
 
-def _say_drift(plan: Build, selections: tuple[str, ...]) -> int:
+def _say_drift(build: Build, selections: tuple[str, ...]) -> int:
     from trainwright.datatypes.listing import plural
     from trainwright.findings import diagnostics as dx
     from trainwright.render import text
 
-    lines = [line for environment in plan.environments for line in text.drift(environment)]
+    lines = [line for environment in build.environments for line in text.drift(environment)]
     for line in lines:
         click.echo(line)
     if lines:
         command = " ".join(("trainwright", "render", *selections))
         click.echo(f"{plural(len(lines), 'file')} to render: run `{command}`.", err=True)
     else:
-        click.echo(text.summary(plan, "to write"), nl=False)
-    unproved = plan.underived or any(f.rule == dx.UNCOMPARED.id for f in plan.findings)
-    if plan.derivation is None and not unproved:
+        click.echo(text.summary(build, "to write"), nl=False)
+    unproved = build.underived or any(f.rule == dx.UNCOMPARED.id for f in build.findings)
+    if build.derivation is None and not unproved:
         click.echo("No commit is here: rendered files were compared with records alone.", err=True)
     return FINDINGS if lines or unproved else OK

@@ -14,12 +14,12 @@ import click
 from trainwright.cli.common import (
     TODAY,
     Context,
+    build_options,
     examples,
     helm_binary,
     link_option,
     no_cache,
     output_format,
-    planning,
     selections,
     today,
 )
@@ -30,12 +30,7 @@ if TYPE_CHECKING:
     from trainwright.overview.goodput import RunGoodput
 
 
-@click.command(
-    epilog=examples(
-        "report > report.html",
-        "report prod --live > report.html",
-    )
-)
+@click.command(epilog=examples("report > report.html", "report prod --live > report.html"))
 @selections
 @click.option("--live", is_flag=True, help="Ask the clusters once for the state of every run.")
 @click.option(
@@ -78,8 +73,8 @@ def report(
 
     goodput = _goodput(goodput_files)
     with context.progress("checking"):
-        options = replace(planning(helm, no_cache), proves=True, wired=wired)
-        build = context.plan(selections, options)
+        options = replace(build_options(helm, no_cache), proves=True, wired=wired)
+        build = context.repository.build(selections, options)
         statuses, unread = _statuses(context, selections) if live else ([], [])
         collected = overview(context.root, build, statuses, goodput, unread, today=options.today)
     for goodput_run in collected.unassigned:

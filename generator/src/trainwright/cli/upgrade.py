@@ -13,11 +13,7 @@ from trainwright.cli.common import FINDINGS, OK, Context, examples, output_forma
 FORMATS = ("text", "json", "markdown")
 
 
-@click.command(
-    epilog=examples(
-        "admin upgrade --to .venv-new",
-    )
-)
+@click.command(epilog=examples("admin upgrade --to .venv-new"))
 @selections
 @click.option(
     "--to",

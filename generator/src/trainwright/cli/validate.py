@@ -22,12 +22,7 @@ from trainwright.cli.common import (
 )
 
 
-@click.command(
-    epilog=examples(
-        "validate deploy/",
-        "validate deploy/ --against origin/main",
-    )
-)
+@click.command(epilog=examples("validate deploy/", "validate deploy/ --against origin/main"))
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @report_format
 @fail_on

@@ -14,22 +14,17 @@ from trainwright.cli.common import (
     OUTPUT_FOLDER,
     Context,
     answer_format,
+    build_options,
     complete,
     examples,
     helm_binary,
-    planning,
 )
 
 if TYPE_CHECKING:
     from trainwright.gitops.verification import Verification
 
 
-@click.command(
-    epilog=examples(
-        "gitops verify HEAD",
-        "gitops verify HEAD prod --against v1.4",
-    )
-)
+@click.command(epilog=examples("gitops verify HEAD", "gitops verify HEAD prod --against v1.4"))
 @click.argument("commit")
 @click.argument("environments", nargs=-1, metavar="[ENV]...", shell_complete=complete)
 @click.option(
@@ -70,7 +65,7 @@ def verify(
     from trainwright.gitops import verification
 
     with context.progress("verifying", output):
-        options = replace(planning(helm, no_cache=True), check_next_runs=False)
+        options = replace(build_options(helm, no_cache=True), check_next_runs=False)
         verified = verification.verify(context.root, commit, environments, against, options)
     click.echo(_FORMATS[output](verified), nl=False)
     if statements is not None:

@@ -69,7 +69,8 @@ def again(context: Context, answer: Callable[[Collection[str]], str]) -> None:
 def in_place(context: Context, answer: Callable[[], str]) -> None:
     """Show an answer that is asked for again and again, in one place of a terminal, until Ctrl-C.
 
-    Elsewhere it is printed whenever it is another. Who does not answer is asked again.
+    Elsewhere it is printed whenever it changes. An error is shown in its place until an answer
+    comes.
     """
     from rich.console import Console
     from rich.live import Live

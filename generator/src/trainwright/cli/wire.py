@@ -18,12 +18,7 @@ if TYPE_CHECKING:
     from trainwright.gitops.wiring.survey import LoadedSites
 
 
-@click.command(
-    epilog=examples(
-        "gitops wire --out wiring",
-        "gitops wire prod",
-    )
-)
+@click.command(epilog=examples("gitops wire --out wiring", "gitops wire prod"))
 @click.argument("environments", nargs=-1, metavar="[ENV]...", shell_complete=complete)
 @click.option(
     "--out",
@@ -122,6 +117,7 @@ def _say(
 
 
 def _report(context: Context, surveyed: LoadedSites, environments: tuple[str, ...]) -> str:
+    """Return the findings about environments as text for a terminal."""
     from trainwright import reports
 
     return reports.write(

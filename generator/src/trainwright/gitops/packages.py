@@ -271,6 +271,7 @@ def _refuse_links(folder: Path) -> None:
 
 
 def _bytes(path: Path) -> bytes:
+    """Return the content of a file. Raise ChartError if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:

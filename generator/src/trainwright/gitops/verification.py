@@ -104,7 +104,7 @@ def verify(
     if not has_specs and (stated := tuple(_stated(repository, commit))):
         if against:
             raise SourceError(f"{revision} was published, and has no specs: leave out --against")
-        publisher = Publisher(root, PublishOptions(planning=options))
+        publisher = Publisher(root, PublishOptions(build=options))
         named: dict[str, tuple[JobFile, ...]] = {statement.environment: () for statement in stated}
         chosen = environments(patterns, named, "verified")
         limits = _SHALLOW if repository.shallow else ""

@@ -368,6 +368,7 @@ class _Staged:
     # --- what differs ----------------------------------------------------------------------------
 
     def notes(self) -> Iterator[str]:
+        """Yield in what the processes of a pod are not as they would be in the cluster."""
         pod = self._pod
         if pod.image:
             yield f"image: {pod.image} is not used, but {self._machine.python}"

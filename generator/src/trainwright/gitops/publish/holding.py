@@ -89,6 +89,7 @@ class Holding:
         return tuple(self.full(path) for path, raw in self.files.items() if self._edited(path, raw))
 
     def _edited(self, path: str, raw: bytes) -> bool:
+        """Whether a rendered file on the branch is not as its run's record has it."""
         job, _, name = path.partition("/")
         if not self._is_ours(path) or path in _OWN or job == COPIES:
             return False

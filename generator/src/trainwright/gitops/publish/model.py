@@ -16,11 +16,11 @@ class PublishError(OutputError):
 
 
 class Unsound(TrainwrightError):
-    """The specs of the commit have errors, which are in `plan`."""
+    """The specs of the commit have errors, which are in `build`."""
 
     def __init__(self, found: Build):
         super().__init__("the specs have errors")
-        self.plan = found
+        self.build = found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class PublishOptions:
     the name of a remote or, if `elsewhere` is set, the URL or path of another repository.
     """
 
-    planning: BuildOptions
+    build: BuildOptions
     branch: str = ""
     path: str = ""
     remote: str = "origin"

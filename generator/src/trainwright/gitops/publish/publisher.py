@@ -129,7 +129,7 @@ class Publisher:
         """
         specs = self._repository.tree(commit, self._inside, later=RENDERED)
         runs = holding.as_rendered(environment)
-        options = replace(self._options.planning, recover=True)
+        options = replace(self._options.build, recover=True)
         history = History(self._root, beside=False, tip=commit)
         build = plan.build(self._root, (environment,), options, specs, runs, history)
         changes = build.environments[0].changes
@@ -249,7 +249,7 @@ class Publisher:
             if not self._options.discard_edits:
                 holding.refuse_edits(branch)
             self._refuse_underived(name)
-            if not self._options.planning.new_runs:
+            if not self._options.build.new_runs:
                 self._refuse_removals(branch, name, holding, source)
             rendered = self.rendered(source, name, holding)
             change.add(holding.change(rendered))
@@ -290,7 +290,7 @@ class Publisher:
     def _derivation(self) -> Derivation | None:
         """Return the derivation of the rendered files beside the specs; None without a branch."""
         branch = lineage.find(self._root)
-        helm = self._options.planning.helm
+        helm = self._options.build.helm
         return Derivation(self._root, branch, self._specs, helm, on_disk=False) if branch else None
 
     @cached_property
