@@ -115,7 +115,25 @@ REFUSED = (
             "range",
             "cpu: 8",
             "cpu: 4",
-            [f"new pods get its defaults, and are refused where they exceed it; {STAYS}: prod/llm"],
+            [f"new pods get its defaults; {STAYS}"],
+        ),
+        (
+            "range",
+            "cpu: 8",
+            "nvidia.com/gpu: 4",
+            [
+                f"new pods get its defaults; {STAYS}",
+                "new pods of these are refused, those in place of failed ones too: prod/llm",
+            ],
+        ),
+        (
+            "range",
+            "max: {cpu: 8}",
+            "max: {memory: 2Gi}, min: {cpu: 2}",
+            [
+                f"new pods get its defaults; {STAYS}",
+                "new pods of these are refused, those in place of failed ones too: prod/llm",
+            ],
         ),
         (
             "policy",

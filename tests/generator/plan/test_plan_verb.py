@@ -122,7 +122,7 @@ def add(line: str) -> Callable[[Repository], None]:
             "state",
             10,
         ),
-        (add("nodez: 3"), "broken", "errors: 1", "", 1),
+        (add("nodez: 3"), "broken", "it has 1 error", "", 1),
         (add("run: 2"), "new run", "starts from scratch", "run", 10),
     ],
 )
@@ -488,7 +488,7 @@ def test_a_pool_that_becomes_too_small_is_told_at_its_line(cloned: Repository) -
 
 def test_a_new_job_with_errors_has_no_run_that_stays(cloned: Repository) -> None:
     cloned.job("prod/second", "nodez: 3")
-    assert changed(cloned, "prod/second", code=1)["why"] == "errors: 1; nothing is rendered"
+    assert changed(cloned, "prod/second", code=1)["why"] == "it has 1 error; nothing is rendered"
 
 
 @pytest.mark.parametrize("prune", ["confirm", "immediate"])

@@ -126,7 +126,7 @@ def test_money_and_what_is_unbounded_are_kept_longer_than_counts_of_objects() ->
     (environment,) = found.environments
     found = replace(found, environments=(replace(environment, objects=objects),))
     assert headline.verdict(found) == (
-        "Starts 4 runs beside old ones · +144 GPU-h, 1 unbounded · +$1,005 · "
+        "Starts 4 runs · +144 GPU-h, unbounded GPU-h of 1 job without maxDuration · +$1,005 · "
         "prod pool h100 lacks 12 GPUs"
     )
 
@@ -170,7 +170,7 @@ def test_an_exceeded_limit_is_kept_before_hours_and_money() -> None:
         for action in (Action.SUSPENDED, Action.DELETED, Action.CANCELLED, Action.NEW_RUN)
     ]
     line = headline.verdict(review([*ends, change("a", Action.STARTED)], [pool]))
-    assert "4 jobs lose their progress" in line
+    assert "replaces 1, starts 1, changes 2 more · 4 lose progress" in line
     assert line.endswith("1 limit exceeded")
     assert len(line) <= headline.LIMIT
 

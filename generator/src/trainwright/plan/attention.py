@@ -119,10 +119,12 @@ def _settings(plan: Plan, *, moves: bool) -> Iterator[Item]:
 
 
 def _objects(plan: Plan) -> Iterator[Item]:
-    """Yield the objects whose change has an effect on jobs."""
+    """Yield the objects whose change has an effect on jobs, or grants rights."""
     for change in plan.objects:
-        if change.effects:
-            yield Item(f"{change.environment} {change.object}", "; ".join(change.effects))
+        given = (words.changed_object(change),) if change.gives else ()
+        if change.effects or given:
+            what = "; ".join((*given, *change.effects))
+            yield Item(f"{change.environment} {change.object}", what)
 
 
 def _policies(plan: Plan, *, loosens: bool) -> Iterator[Item]:

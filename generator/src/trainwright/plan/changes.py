@@ -12,6 +12,7 @@ from trainwright.datatypes.finding import Finding, Location, Severity, ValueChan
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Image
 from trainwright.datatypes.layout import WIRING, JobFile
+from trainwright.datatypes.listing import plural
 from trainwright.datatypes.same import digest_of_data
 from trainwright.files.memo import Owner, tracked
 from trainwright.objects.departure import applied_by_job
@@ -492,7 +493,7 @@ def _broken(errors: int, sides: _Sides) -> str:
     elsewhere, was = sides.error_elsewhere, sides.was
     why = "its environment has errors"
     if errors:
-        why = f"errors: {errors}"
+        why = f"it has {plural(errors, 'error')}"
     elif elsewhere:
         why = f"{elsewhere.place.file} has errors"
     stays = f", and {was.run.object} stays as it is" if was and was.run.object else ""

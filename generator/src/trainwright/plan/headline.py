@@ -7,16 +7,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import filterfalse
 
-from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.layout import WIRING
 from trainwright.datatypes.listing import plural
 from trainwright.plan import words
-from trainwright.plan.model import BEGINS, BLOCKED, Action, JobChange, Plan
+from trainwright.plan.model import (
+    BEGINS,
+    BLOCKED,
+    Action,
+    EnvironmentPlan,
+    JobChange,
+    Plan,
+    SettingChange,
+)
 from trainwright.plan.policies import NAMESPACE
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand, total
 
-LIMIT = 100  # characters
+LIMIT = 120  # characters
 
 # What the change does, to be completed by "2 jobs", or by "2" if jobs were mentioned before.
 _VERBS = {
@@ -44,7 +51,7 @@ _ENDING = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN})
 
 
 def verdict(plan: Plan) -> str:
-    """Return a line of at most 100 characters: worst first, the rest as a count."""
+    """Return a line of at most 120 characters: worst first, the rest as a count."""
     forged = len({finding.place.file for finding in plan.underived})
     first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
     errors = _errors(plan)
@@ -66,24 +73,39 @@ def verdict(plan: Plan) -> str:
         first.append(f"cannot read {unread}")
     if refused:
         first.append(f"cannot sync {plural(refused, 'object')}")
-    if gone := _environments(it.name for it in plan.environments if it.removal):
-        first.append(f"removes {gone if gone[0].isdigit() else f'environment {gone}'}")
-    if moved := _environments(it.environment for it in plan.wiring.settings if it.moves):
-        first.append(f"active runs of {moved} begin anew in another cluster")
-    spaces = (it for it in plan.wiring.settings if it.cause.path == NAMESPACE)
-    if elsewhere := _environments(it.environment for it in spaces):
-        first.append(f"further runs of {elsewhere} begin in another namespace")
+    first += _moved(plan)
     rests = [[it for it in _rest(plan, brief) if it[1]] for brief in range(3)]
-    quiet = (plan.changing or plan.policies or plan.wiring.settings) and not (moved or never)
+    # Which limit is exceeded is worth more than counts of objects.
+    less = [[it for it in rest if it[0] < _OF_OBJECTS] for rest in rests]
+    rests = [*rests[:-1], *less]
+    moved = any(it.moves for it in plan.wiring.settings)
+    priced = any(_money(plan))
+    changed = plan.changing or plan.policies or plan.wiring.settings or priced
+    quiet = changed and not (moved or never)
     levels = _actions(plan) or ["no job changes" if quiet else ""]
     after = [errors] if errors and blocked else []
+    # What begins is left out of the line once nothing else can be.
     lines = (
         _line(first, actions, [*rest, *after])
+        for some in (levels[:-2], levels)
         for kept in range(len(rests[0]), -1, -1)
         for rest in (_weightiest(rest, kept) for rest in rests)
-        for actions in levels
+        for actions in some
     )
     return next((line for line in lines if len(line) <= LIMIT), _line(first, levels[-1], after))
+
+
+def _moved(plan: Plan) -> Iterator[str]:
+    """Yield which environments go, or are applied elsewhere or from elsewhere."""
+    if gone := _environments(it.name for it in plan.environments if it.removal):
+        yield f"removes {gone if gone[0].isdigit() else f'environment {gone}'}"
+    if others := _environments(it.environment for it in plan.policies if _is_source(it)):
+        yield f"applies {others} from elsewhere"
+    if moved := _environments(it.environment for it in plan.wiring.settings if it.moves):
+        yield f"active runs of {moved} begin anew in another cluster"
+    spaces = (it for it in plan.wiring.settings if it.cause.path == NAMESPACE)
+    if elsewhere := _environments(it.environment for it in spaces):
+        yield f"further runs of {elsewhere} begin in another namespace"
 
 
 def _weightiest(clauses: Sequence[tuple[int, str]], most: int) -> list[str]:
@@ -105,17 +127,30 @@ def _actions(plan: Plan) -> list[str]:
         by_verb[_verb(change)].append(change)
     ranked = list(by_verb.values())  # as changes are listed, the worst first
     named = next((it for it in ranked if not _is_beside(_verb(it[0]))), [])
+    begin = [it for it in ranked if it[0].action in _BEGINS]
     # Rows have what goes on beside a new run: an exceeded limit or money needs the room more.
     return [
-        _counted([_phrase(it, names=it is named, beside=beside) for it in ranked[:shown]], rest)
-        for shown in range(len(ranked), 0, -1)
+        _counted([_phrase(it, names=it is named, beside=beside) for it in shown], rest)
+        for kept, always in ((len(ranked), begin), (min(1, len(ranked)), []))
+        for number in range(kept, 0, -1)
         for beside in (True, False)
-        for rest in [sum(map(len, ranked[shown:]))]
+        for shown in [[it for n, it in enumerate(ranked) if n < number or it in always]]
+        for rest in [sum(map(len, ranked)) - sum(map(len, shown))]
     ]
 
 
 def _counted(phrases: Sequence[str], others: int) -> str:
-    return ", ".join((*phrases, *([f"changes {others:,} more"] if others else [])))
+    parts: list[str] = []
+    for phrase in phrases:
+        what = phrase.removeprefix(_STARTS)
+        if parts and phrase != what and parts[-1].startswith(_STARTS):
+            parts[-1] += f" and {plural(int(what), 'job') if what.isdigit() else what}"
+        else:
+            parts.append(phrase)
+    return ", ".join((*parts, *([f"changes {others:,} more"] if others else [])))
+
+
+_STARTS = "starts "
 
 
 def _verb(change: JobChange) -> str:
@@ -166,29 +201,68 @@ def _rest(plan: Plan, brief: int) -> Iterator[tuple[int, str]]:
     that is exceeded is one, as several always are.
     """
     if lost := sum(change.loses for change in plan.changes):
-        yield 0, f"{plural(lost, 'job')} {'loses its' if lost == 1 else 'lose their'} progress"
+        jobs, verb = plural(lost, "job"), "loses" if lost == 1 else "lose"
+        its = "progress" if brief else f"{'its' if lost == 1 else 'their'} progress"
+        yield 0, f"{lost:,} {verb} {its}" if brief else f"{jobs} {verb} {its}"
     yield 1, _loosened(plan)
     yield 1, _wired(plan)
+    yield 1, _grants(plan)
+    yield 1, _affects(plan)
     if plan.waived:
-        yield 4, f"adds {plural(plan.waived, 'waiver')}"
-    for clause in requested(plan, brief=brief > 0):
+        yield 5, f"adds {plural(plan.waived, 'waiver')}"
+    for clause in _hours(plan, brief=brief > 0):
+        yield 4, clause
+    for clause in _money(plan):
         yield 3, clause
     yield 2, _short(plan, brief=brief > 1)
     if plan.objects:
-        yield 5, words.objects(plan)
+        yield _OF_OBJECTS, words.objects(plan)
+
+
+_OF_OBJECTS = 6  # the rank of their counts
+
+
+def _grants(plan: Plan) -> str:
+    """Return which objects give rights that nobody had by them before."""
+    return _named([it.object for it in plan.objects if it.gives], "grants rights", "grant rights")
+
+
+def _affects(plan: Plan) -> str:
+    """Return which other objects of one's own limit runs, or let them do more."""
+    changed = [it.object for it in plan.objects if it.effects and not (it.refused or it.gives)]
+    return _named(changed, "affects runs", "affect runs")
+
+
+def _named(objects: Sequence[str], does: str, do: str) -> str:
+    """Return what objects do, by the name of the only one, by their kinds if these are two."""
+    kinds = dict.fromkeys(name.partition("/")[0] for name in objects)
+    if len(objects) == 1:
+        return f"{objects[0]} {does}"
+    if len(kinds) <= _KINDS:
+        return f"{' and '.join(kinds)} {do}" if objects else ""
+    return f"{plural(len(objects), 'object')} {do}"
+
+
+_KINDS = 2  # by name
 
 
 def _errors(plan: Plan) -> str:
-    count = sum(finding.severity is Severity.ERROR for finding in plan.findings)
+    count = len(words.errors(plan))
     return plural(count, "error") if count else ""
 
 
 def _loosened(plan: Plan) -> str:
-    loosened = [change.environment for change in plan.policies if change.loosens]
+    loosened = [it.environment for it in plan.policies if it.loosens and not _is_source(it)]
     if not loosened:
         return ""
     where = _environments(loosened)
     return f"loosens {plural(len(loosened), 'policy', 'policies')} of {where}"
+
+
+def _is_source(change: SettingChange) -> bool:
+    """Whether the engine of an environment follows another source, with others who write there."""
+    path = change.cause.path
+    return change.loosens and path.parent == "/gitops/repository" and path.last != "verify"
 
 
 def _wired(plan: Plan) -> str:
@@ -233,8 +307,13 @@ def _exceeded(fit: CapacityCheck) -> str:
     return f"lacks {amount} {fit.unit.removesuffix('s') if more == 1 else fit.unit}"
 
 
-def requested(plan: Plan, *, brief: bool = False) -> Iterator[str]:
+def requested(plan: Plan) -> Iterator[str]:
     """GPU-hours and money; GPUs, or nodes, where there are no hours."""
+    yield from _hours(plan)
+    yield from _money(plan)
+
+
+def _hours(plan: Plan, *, brief: bool = False) -> Iterator[str]:
     requested = total(it.asked for it in plan.changing)
     if not requested.hours and not requested.unbounded:
         held = Demand(nodes=requested.nodes, gpus=requested.gpus)
@@ -245,9 +324,25 @@ def requested(plan: Plan, *, brief: bool = False) -> Iterator[str]:
         yield ", ".join((*bounded, f"{hours.unbounded:,} unbounded"))
     else:
         yield ", ".join(words.asked(hours, "", sign=True))
+
+
+def _money(plan: Plan) -> Iterator[str]:
+    """Yield what the changes cost, with what other prices make of all other runs."""
     costs = defaultdict[str, Demand](lambda: NOTHING)
-    for it in plan.changing:
-        costs[it.currency] += Demand(cost=it.asked.cost, unpriced=it.asked.unpriced)
+    for it in plan.environments:
+        if it in plan.changing:
+            costs[it.currency] += Demand(cost=it.asked.cost, unpriced=it.asked.unpriced)
+        if _has_other_prices(plan, it):
+            others = it.after - it.before - total(change.delta for change in it.changes)
+            costs[it.currency] += Demand(cost=others.cost)
     yield ", ".join(
         words.cost(cost, currency, sign=True) for currency, cost in costs.items() if cost.cost
     )
+
+
+def _has_other_prices(plan: Plan, environment: EnvironmentPlan) -> bool:
+    """Whether sums before and after differ by prices alone: each known, in the same currency."""
+    causes = [it.cause for it in plan.amounts if it.environment == environment.name]
+    prices = [it for it in causes if it.path.last == "pricePerGpuHour"]
+    known = all(it.before is not None and it.after is not None for it in prices)
+    return bool(prices) and known and all(it.path.last != "currency" for it in causes)

@@ -196,6 +196,12 @@ class ObjectChange:
     until: str = ""
     effects: tuple[str, ...] = ()  # on the object itself, and on jobs
     refused: bool = False
+    values: tuple[ValueChange, ...] = ()  # that differ, of one that is changed
+
+    @property
+    def gives(self) -> bool:
+        """Whether it grants what it did not grant before."""
+        return bool(self.grants and (self.granted or self.action == "added"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from trainwright.datatypes import same
 from trainwright.datatypes.environment import Environment
-from trainwright.datatypes.finding import Finding
+from trainwright.datatypes.finding import Finding, ValueChange
 from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
 from trainwright.findings.credentials import redact
@@ -71,7 +72,14 @@ def changes(
             until=until,
             effects=tuple(map(redact, follows)),
             refused=bool(is_refused),
+            values=tuple(_values(was, now)) if was and now else (),
         )
+
+
+def _values(was: OwnObject, now: OwnObject) -> Iterator[ValueChange]:
+    """Yield the values that differ, each at its line."""
+    for path, before, after in same.differences(was.manifest.body, now.manifest.body):
+        yield ValueChange(path, before, after, now.document.place(path))
 
 
 def _until(one: Manifest, environment: Environment | None, *, last: bool) -> str:

@@ -136,10 +136,32 @@ def _shown(limit: Data) -> str:
 
 
 def _limit_range(_: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:
-    if now is not None and (jobs := _named(around.runs_in(now.namespace))):
-        yield (
-            f"new pods get its defaults, and are refused where they exceed it; {_REMAIN}: {jobs}"
-        )
+    if now is None or not around.runs_in(now.namespace):
+        return
+    yield f"new pods get its defaults; {_REMAIN}"
+    bounds = [it for it in mappings(now.spec.get("limits")) if it.get("type") in _OF_PODS]
+
+    def is_outside(job: Job) -> bool:
+        return any(_is_outside(group, bound) for group in job.groups for bound in bounds)
+
+    if jobs := around.jobs(now.namespace, is_outside):
+        yield f"new pods of these are refused, those in place of failed ones too: {jobs}"
+
+
+_OF_PODS = ("Container", "Pod")  # types of bounds
+
+
+def _is_outside(group: Job, bound: Mapping[str, Data]) -> bool:
+    """Whether the container that trains has more than the most, or less than the least, of a
+    resource; what other containers of its pods have is not counted.
+    """
+    resources = group.resources
+    gpus = {group.pool.resource: str(resources.gpu)} if group.pool and resources.gpu else {}
+    most, least = mapping(bound.get("max")), mapping(bound.get("min"))
+    high, low = ({**side, **gpus} for side in (resources.limits, resources.requests))
+    return any(
+        _is_less(most[it], high.get(it) or low.get(it)) for it in most if low.get(it)
+    ) or any(_is_less(low[it], least[it]) for it in least if low.get(it))
 
 
 def _policy(was: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:

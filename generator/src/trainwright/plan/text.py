@@ -27,12 +27,11 @@ def render(plan: Plan, style: Style) -> str:
 
 
 def _lines(plan: Plan, style: Style) -> Iterator[str]:
-    for line in (*map(words.forged, plan.underived), *words.outside(plan)):
-        yield style.paint(visible(line), "red")
     never = any(change.unadmitted for change in plan.changes)
     yield style.paint(visible(headline.verdict(plan)), "red" if never else "")
-    errors = [it for it in plan.findings if it.severity is Severity.ERROR]
-    yield from (finding_line(finding, style.paint) for finding in errors)
+    for line in (*map(words.forged, plan.underived), *words.outside(plan)):
+        yield style.paint(visible(line), "red")
+    yield from (finding_line(finding, style.paint) for finding in words.errors(plan))
     yield from (style.paint(visible(line), "yellow") for line in words.notes(plan))
     yield from map(visible, words.amounts(plan))
     if plan.behind:
@@ -70,6 +69,7 @@ def _objects(plan: Plan) -> Iterator[str]:
         what = words.changed_object(change)
         yield visible(f"{change.environment}  {what}  ({change.place})")
         yield from (visible(f"  {effect}") for effect in change.effects)
+        yield from _causes(change.values)
 
 
 def _findings(plan: Plan, style: Style) -> Iterator[str]:

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Waiver
-from trainwright.datatypes.finding import Finding
+from trainwright.datatypes.finding import Finding, Severity
 from trainwright.datatypes.layout import WIRING
 from trainwright.datatypes.listing import listed, plural
 from trainwright.findings.credentials import redact
@@ -308,6 +308,12 @@ def runs(change: JobChange) -> Iterator[str]:
     yield from (f"{what} {item}" for what, items in started(change) for item in items)
 
 
+def errors(plan: Plan) -> tuple[Finding, ...]:
+    """Return the errors, of which one that several jobs have from one line is there once."""
+    found = (it for it in plan.findings if it.severity is Severity.ERROR)
+    return tuple({(it.rule, it.place, it.message): it for it in found}.values())
+
+
 def forged(finding: Finding) -> str:
     """Return one line on something in a rendered file that follows from no source."""
     return f"not rendered from any source: {finding.message}  ({finding.place})"
@@ -360,8 +366,14 @@ def unrendered(plan: Plan) -> Iterator[str]:
     if names:
         yield (
             f"The rendered files of {listed(names, 1)} are not up to date: nothing of this happens "
-            "until you commit what `trainwright render` writes."
+            f"until you {_corrected(plan)}commit what `trainwright render` writes."
         )
+
+
+def _corrected(plan: Plan) -> str:
+    """Return what is to be done before anything can be rendered, as a part of a sentence."""
+    wrong = dict.fromkeys(it.subject or str(it.place) for it in errors(plan))
+    return f"correct {listed([*wrong], 1)} and " if wrong else ""
 
 
 def _removals(plan: Plan) -> Iterator[str]:

@@ -1,0 +1,159 @@
+"""What the first lines of a plan name: money, rights, what holds for runs, and what comes first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import git_repository
+from repository import Copied, Repository
+
+ENVIRONMENT = """\
+pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, pricePerGpuHour: 2}}
+queueing: kueue
+queues: {team: {}}
+gitops: {engine: argocd, prune: confirm, repository: {url: https://example.com/a.git, revision: a}}
+"""
+DENIED = """\
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: deny, namespace: training}
+spec: {podSelector: {}, policyTypes: [Egress]}
+"""
+BOUND = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: NAME, namespace: training}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, name: default, namespace: training}]
+"""
+MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: plain, namespace: training}\n"
+
+
+def _prod(folder: Path) -> None:
+    made = Repository(git_repository.init(folder))
+    made.environment("prod", ENVIRONMENT)
+    made.write("prod/objects/plain.yaml", f'{MAP}data: {{a: "1"}}\n')
+    for name in ("llm", "vit"):
+        path = made.job(f"prod/{name}", "pool: h100\nqueue: team\n")
+        path.write_text(path.read_text().replace("memory: 1Gi}", "memory: 1Gi, gpu: 8}"))
+    done = made.run("render")
+    assert done.exit_code == 0, done.output
+    git_repository.commit(made.root)
+
+
+def _edited(repository: Repository, path: str, old: str, new: str) -> None:
+    full = repository.root / "environments/prod" / path
+    assert old in full.read_text()
+    full.write_text(full.read_text().replace(old, new))
+
+
+def _lines(repository: Repository) -> list[str]:
+    return repository.run("plan", "--against", "HEAD").stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("price", "shown"),
+    [("3", "+$64"), ("1", "-$64")],
+)
+def test_another_price_is_money(price: str, shown: str, copied: Copied, tmp_path: Path) -> None:
+    """2 jobs of 32 GPU-hours each. What a job that begins anew costs is in the sum, once."""
+    prod = copied(_prod, tmp_path / "clone")
+    _edited(prod, "environment.yaml", "pricePerGpuHour: 2", f"pricePerGpuHour: {price}")
+    assert _lines(prod)[0] == f"No job changes · {shown}"
+
+
+def test_a_price_and_a_run_that_begins_are_one_sum(copied: Copied, tmp_path: Path) -> None:
+    prod = copied(_prod, tmp_path / "clone")
+    _edited(prod, "environment.yaml", "pricePerGpuHour: 2", "pricePerGpuHour: 3")
+    _edited(prod, "jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    lines = _lines(prod)
+    # llm as it was goes on beside the new one: 32 GPU-hours by 2, 48 and 32 by 3, not 64 by 2.
+    assert lines[0] == "Starts 1 run beside the old one · +48 GPU-h · +$176"
+    assert any("$128 → $304" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("files", "shown"),
+    [
+        ({"deny": DENIED}, "NetworkPolicy/deny affects runs · objects: 1 added"),
+        ({"a": BOUND}, "RoleBinding/a grants rights · objects: 1 added"),
+        ({"a": BOUND, "b": BOUND}, "RoleBinding grant rights · objects: 2 added"),
+        (
+            {"a": BOUND, "deny": DENIED},
+            "RoleBinding/a grants rights · NetworkPolicy/deny affects runs · objects: 2 added",
+        ),
+        ({"plain": f'{MAP}data: {{a: "2"}}\n'}, "Objects: 1 changed"),
+    ],
+)
+def test_what_grants_rights_or_holds_for_runs_is_named(
+    files: dict[str, str], shown: str, copied: Copied, tmp_path: Path
+) -> None:
+    prod = copied(_prod, tmp_path / "clone")
+    for name, text in files.items():
+        prod.write(f"prod/objects/{name}.yaml", text.replace("NAME", name))
+    assert _lines(prod)[0] == shown
+    comment = prod.run("plan", "--against", "HEAD", "-o", "markdown").stdout
+    named = [name for name in ("a", "deny") if name in files]
+    assert all(f"/{name}" in comment.partition("Needs attention")[2][:200] for name in named)
+
+
+def test_another_branch_of_the_engine_is_no_policy(copied: Copied, tmp_path: Path) -> None:
+    prod = copied(_prod, tmp_path / "clone")
+    _edited(prod, "environment.yaml", "revision: a", "revision: b")
+    assert _lines(prod)[0] == "Applies prod from elsewhere · no job changes"
+
+
+def test_an_object_shows_its_values(copied: Copied, tmp_path: Path) -> None:
+    prod = copied(_prod, tmp_path / "clone")
+    _edited(prod, "objects/plain.yaml", '"1"', '"2"')
+    lines = _lines(prod)
+    at = "environments/prod/objects/plain.yaml"
+    assert lines[2:4] == [
+        f"prod  ConfigMap/plain is changed  ({at}:3:18)",
+        f'  data.a: "1" → "2"  ({at}:4:11)',
+    ]
+
+
+def test_one_mistake_is_one_error_for_all_jobs_that_have_it(copied: Copied, tmp_path: Path) -> None:
+    """And nothing is to be committed before it is corrected."""
+    prod = copied(_prod, tmp_path / "clone")
+    base = "kind: JobSpec\nname: shared\napiVersion: trainwright.io/v1alpha1\n"
+    prod.write("base/jobs/shared.yaml", base + "nodez: 3\n")
+    for name in ("llm", "vit"):
+        _edited(
+            prod, f"jobs/{name}.yaml", "kind: JobSpec\n", "kind: JobSpec\nextends: base/shared\n"
+        )
+    lines = _lines(prod)
+    assert lines[0].startswith("Cannot render 2 jobs")
+    assert lines[0].endswith("1 error")
+    assert sum("nodez" in line and line.startswith("error[") for line in lines) == 1
+
+
+def test_what_is_not_rendered_for_errors_is_corrected_first(copied: Copied, tmp_path: Path) -> None:
+    prod = copied(_prod, tmp_path / "clone")
+    _edited(prod, "jobs/llm.yaml", "nodes: 2", "nodez: 2")
+    _edited(prod, "jobs/vit.yaml", "nodes: 2", "nodes: 3")
+    stale = (
+        "nothing of this happens until you correct prod/llm and commit what `trainwright render`"
+    )
+    assert any(stale in line for line in _lines(prod))
+
+
+def test_the_first_line_precedes_files_that_no_source_renders(
+    copied: Copied, tmp_path: Path
+) -> None:
+    prod = copied(_prod, tmp_path / "clone")
+    (rendered,) = (prod.root / "environments/prod/rendered/llm").glob("pytorchjob.yaml")
+    rendered.write_text(rendered.read_text() + "# by hand\n")
+    first, second, *_ = _lines(prod)
+    assert first.startswith("1 rendered file that no source renders")
+    assert second.startswith("not rendered from any source: ")
+
+
+def test_runs_and_jobs_that_start_are_one_phrase(copied: Copied, tmp_path: Path) -> None:
+    prod = copied(_prod, tmp_path / "clone")
+    _edited(prod, "jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    prod.job("prod/new")
+    assert _lines(prod)[0].startswith("Starts 1 run beside the old one and 1 job · ")
