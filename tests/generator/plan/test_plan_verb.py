@@ -1512,6 +1512,61 @@ def test_what_a_replaced_run_has_saved_is_named(case: str, repository: Repositor
     assert sentence.replace("NAME", name) in change["why"]
 
 
+# --- what decides which runs are applied ---------------------------------------------------------
+
+LISTS = "prod/rendered/kustomization.yaml"
+FOUND = "prod/rendered/llm/values.yaml"
+CHART = "mode: chart, chart: {oci: oci://registry.example.com/charts/training-job}"
+
+
+@pytest.mark.parametrize(
+    ("gitops", "path", "leaves"),
+    [
+        ("engine: none", LISTS, True),
+        ("engine: argocd, applications: environment", LISTS, True),
+        ("engine: argocd", LISTS, False),
+        ("engine: argocd", FOUND, True),
+        (f"engine: argocd, {CHART}", LISTS, False),
+        (f"engine: argocd, {CHART}", FOUND, True),
+        ("engine: flux, applications: environment", LISTS, True),
+        ("engine: flux, applications: environment", FOUND, False),
+        ("engine: flux", LISTS, False),
+        (f"engine: flux, {CHART}", LISTS, False),
+    ],
+)
+def test_a_run_leaves_with_the_file_by_which_its_engine_finds_it(
+    gitops: str, path: str, leaves: bool, cloned: Repository
+) -> None:
+    """The list of manifests is no such file where each job is applied by itself."""
+    _running(cloned, f"gitops: {{{gitops}}}\n")
+    file = cloned.root / "environments" / path
+    kept = [line for line in file.read_text().splitlines() if not line.startswith("llm/")]
+    file.write_text("\n".join((*kept, ""))) if path == LISTS else file.unlink()
+    found = _unproven(cloned)
+    assert [it["place"]["file"] for it in found["underived"]] == [f"environments/{path}"]
+    whys = [it["why"] for it in found["changes"]]
+    assert len(whys) == leaves
+    assert all(why.startswith("nothing of it is applied any more; llm-") for why in whys)
+
+
+def test_what_an_engine_finds_beside_a_run_is_applied_though_no_list_has_it(
+    cloned: Repository,
+) -> None:
+    extra = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra}\n"
+    for gitops, objects in (("engine: none", []), ("engine: argocd", ["ConfigMap/extra"])):
+        _running(cloned, f"gitops: {{{gitops}}}\n")
+        (cloned.root / "environments/prod/rendered/llm/extra.yml").write_text(extra)
+        changes = _unproven(cloned)["changes"]
+        assert [it for change in changes for it in change["after"]["runs"]["objects"]] == objects
+
+
+def _unproven(repository: Repository) -> dict:
+    result = repository.run("plan", "--against", "main", "-o", "json")
+    assert result.exit_code == 1, result.output
+    found: dict = json.loads(result.stdout)["plan"]
+    return found
+
+
 # --- rendered files that are behind their sources ------------------------------------------------
 
 

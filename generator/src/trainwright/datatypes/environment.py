@@ -175,6 +175,16 @@ class GitOps:
     notifications: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
     @property
+    def finds_runs_by(self) -> Literal["list", "values", "wiring"]:
+        """What decides which runs are applied: rendered/kustomization.yaml, a values.yaml for each
+        of them, or wiring/.
+        """
+        whole = (self.mode, self.applications) == ("rendered", "environment")
+        if self.engine == "none" or whole:
+            return "list"
+        return "values" if self.engine == "argocd" else "wiring"
+
+    @property
     def chart_of_new_runs(self) -> ChartSource:
         """The chart, with the default revision if none is written."""
         default = "main" if self.chart.url else self.repository.revision

@@ -34,13 +34,14 @@ def jobs(before: Revision, after: Revision, changed: frozenset[str]) -> frozense
 
 
 def rendered(before: Revision, after: Revision, changed: frozenset[str]) -> frozenset[JobFile]:
-    """Return the jobs whose rendered files changed, or are listed otherwise in kustomization.yaml:
-    these are applied, whatever the specs say.
+    """Return the jobs whose rendered files changed, or are listed otherwise in a kustomization.yaml
+    that is applied: that is what counts, whatever the specs say.
     """
     job_files = set(filter(None, map(rendered_job, changed)))
     for environment in {*before.survey.jobs, *after.survey.jobs}:
         folders = [side.folder(environment) for side in (before, after)]
-        if f"{folders[0].path}/{KUSTOMIZATION_FILE}" in changed:
+        listed = "list" in (side.finds_runs_by(environment) for side in (before, after))
+        if listed and f"{folders[0].path}/{KUSTOMIZATION_FILE}" in changed:
             old, new = (folder.applied() for folder in folders)
             job_files |= {JobFile(environment, path.partition("/")[0]) for path in old ^ new}
     return frozenset(job_files)

@@ -193,7 +193,7 @@ class JobChanges(Owner):
         change = JobChange(file=file, action=action, why=why, before=before, after=after)
         unlisted = applied and self._after.has(file) and action in _ENDED
         if was and unlisted and (after is None or after.state not in ENDED):
-            return replace(change, why=f"nothing of it is listed any more; {was.removed}")
+            return replace(change, why=f"nothing of it is applied any more; {was.removed}")
         return self._again(change, sides)
 
     def _why_refused(self, file: JobFile) -> str:

@@ -127,7 +127,7 @@ def _actions(plan: Plan) -> list[str]:
         by_verb[_verb(change)].append(change)
     ranked = list(by_verb.values())  # as changes are listed, the worst first
     named = next((it for it in ranked if not _is_beside(_verb(it[0]))), [])
-    begin = [it for it in ranked if it[0].action in _BEGINS]
+    begin = [it for it in ranked if it[0].action in BEGINS]
     # Rows have what goes on beside a new run: an exceeded limit or money needs the room more.
     return [
         _counted([_phrase(it, names=it is named, beside=beside) for it in shown], rest)

@@ -23,6 +23,7 @@ from trainwright.plan.revision import Revision
 from trainwright.render import derivation
 from trainwright.render.derivation import Derivation, Underived
 from trainwright.render.history import JOINED, History
+from trainwright.render.job import Rendered
 from trainwright.render.policy import has_unknown_run, unknown_run
 from trainwright.render.refused import of_job
 from trainwright.rules import deception

@@ -42,6 +42,7 @@ class SpecText:
 
 
 _NO_TEXT = SpecText()
+_MANIFESTS = (".yaml", ".yml", ".json")  # what engines read of a folder
 
 
 class Revision(Workspace):
@@ -96,8 +97,8 @@ class Revision(Workspace):
     def at_hand(
         self, file: JobFile, rendered: Rendered | None = None, *, believed: bool = True
     ) -> PlannedRun | None:
-        """Return a job's run by its present files, which are what will be applied: those that the
-        kustomization lists, whatever the record says. None if there is neither record nor manifest.
+        """Return a job's run by its present files, which are what will be applied, whatever the
+        record says. None if there is neither record nor manifest.
 
         `rendered` is what the job renders to.
         """
@@ -107,11 +108,11 @@ class Revision(Workspace):
         job = self.settled(file, rendered) if self.has(file) else None
         target = job.job.target if job and job.job else DEFAULT
         target = record.target if record else target
-        texts = {}
+        served, texts = NAMED[target].is_served, {}
         there = self.rendered_tree.kind(inside) == "folder"
         for entry in self.rendered_tree.entries(inside) if there else ():
             name = entry.name
-            applied = f"{file.name}/{name}" in folder.applied() or not NAMED[target].is_served
+            applied = not served or self._is_applied(file, name)
             if entry.kind == "file" and name != RECORD_FILE and (applied or name == VALUES_FILE):
                 with suppress(OSError):  # too large: a finding
                     raw = self.rendered_tree.read(f"{inside}/{name}")
@@ -124,6 +125,25 @@ class Revision(Workspace):
         if record is not None:
             run = replace(run, state=record.state, adopted=record.adopted)
         return _named_by_its_files(replace(run, believed=believed))
+
+    def _is_applied(self, file: JobFile, name: str) -> bool:
+        """Whether a file in the rendered folder of a job is applied: as the kustomization lists it,
+        or where an engine finds the folder by itself, any manifest there.
+        """
+        folder, by = self.folder(file.environment), self.finds_runs_by(file.environment)
+        if by == "list":
+            return f"{file.name}/{name}" in folder.applied()
+        values = f"{folder.path}/{file.name}/{VALUES_FILE}"
+        found = by == "wiring" or self.rendered_tree.kind(values) == "file"
+        return found and name.endswith(_MANIFESTS)
+
+    def finds_runs_by(self, environment: str) -> str:
+        """Return by what runs of an environment are found, as before where it cannot be read."""
+        sides = filter(None, (self, self._earlier))
+        known = (
+            side.environments[environment] for side in sides if environment in side.environments
+        )
+        return next((it.gitops.finds_runs_by for it in known), "list")
 
     def settled(self, file: JobFile, rendered: Rendered | None) -> ResolvedJob:
         """Return a job with what happens to its run, which is known once it is rendered."""
