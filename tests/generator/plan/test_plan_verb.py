@@ -491,54 +491,6 @@ def test_a_new_job_with_errors_has_no_run_that_stays(cloned: Repository) -> None
     assert changed(cloned, "prod/second", code=1)["why"] == "it has 1 error; nothing is rendered"
 
 
-@pytest.mark.parametrize("prune", ["confirm", "immediate"])
-def test_a_renamed_job_trains_twice(prune: str, cloned: Repository) -> None:
-    _running(cloned, f"gitops: {{prune: {prune}}}\n")
-    jobs = cloned.root / "environments/prod/jobs"
-    (jobs / "llm.yaml").rename(jobs / "llama.yaml")
-    edit(cloned, "prod/jobs/llama.yaml", "name: llm", "name: llama")
-    cloned.job("prod/other", "flags: {lr: 0.1}")
-    changes = {change["job"]: change for change in plan(cloned)["changes"]}
-    begun = changes["prod/llm"]["before"]["object"]
-    beside = f", and {begun} keeps training beside it" if prune == "confirm" else ""
-    said = f"; same content as prod/llm: a rename begins another run{beside}"
-    assert changes["prod/llama"]["why"].endswith(said)
-    assert "same content" not in changes["prod/other"]["why"]
-
-
-@pytest.mark.parametrize("render", [False, True], ids=["moved", "rendered"])
-@pytest.mark.parametrize("prune", ["immediate", "confirm"])
-def test_a_renamed_environment_has_the_same_objects(
-    prune: str, render: bool, cloned: Repository
-) -> None:
-    """Where nothing prunes them, they go on, and nobody is told to delete them."""
-    _running(cloned, f"gitops: {{prune: {prune}}}\n")
-    folder = cloned.root / "environments"
-    (folder / "prod").rename(folder / "live")
-    if render:
-        assert cloned.run("render").exit_code == 0
-    done = cloned.run("plan", "--against", "main", "-o", "json")
-    found = json.loads(done.stdout)["plan"]
-    changes = {change["job"]: change for change in found["changes"]}
-    for job in ("llm", "idle"):
-        gone, here = changes[f"prod/{job}"], changes[f"live/{job}"]
-        name = gone["before"]["object"]
-        assert here["after"]["object"] == name
-        there = f"{name} is the run of prod/{job} before the merge"
-        assert here["why"].endswith(f"; {there}: where it is in the cluster, it goes on")
-        if prune == "confirm" or job == "idle":  # which began with the default
-            assert gone["action"] == "in place"
-            assert gone["why"] == f"{name} goes on as the run of live/{job}"
-            assert gone["ending"] is None
-        else:
-            again = "which makes it again: it then trains from the start"
-            assert gone["action"] == "deleted"
-            assert gone["why"].endswith(f"; it is the run of live/{job}, too, {again}")
-    gpus = {it["name"]: it["after"]["gpus"]["low"] for it in found["environments"]}
-    assert gpus == {"prod": 0, "live": 8}
-    assert "GPU" not in found["verdict"]
-
-
 def test_two_environments_in_different_clusters_have_objects_of_their_own(
     cloned: Repository,
 ) -> None:

@@ -218,7 +218,7 @@ def test_without_wiring_nothing_is_said_of_it(flux: Repository) -> None:
     _job(flux, "new")
     assert flux.run("render").exit_code == 0
     assert "lab/new  starts: at once" in _plan(flux)
-    nothing = {"stale": [], "foreign": [], "changed": [], "settings": []}
+    nothing = {"stale": [], "foreign": [], "changed": [], "missing": [], "settings": []}
     assert _data(flux)["wiring"] == nothing
 
 

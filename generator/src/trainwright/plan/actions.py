@@ -84,6 +84,18 @@ def _ended(was: Training, after: PlannedRun | None) -> tuple[Action, str]:
     return action, f"{'it renders to nothing' if after else 'its spec is gone'}; {gone}"
 
 
+def made_again(was: Training, former: str, job: str) -> str:
+    """Return what becomes of a run whose object is deleted, and made again for another job."""
+    saved, active = next(was.saved(), None), was.run.state == "active"
+    found = f"finds what it saved in {saved.where}" if saved else "trains from the start"
+    lost = f"; {was.progress}" if active and not saved else ""
+    begins = found if active else f"is {was.run.state} again"
+    return (
+        f"the merge deletes {was.run.object}, the run of {former}, and {job} makes it again, which "
+        f"{begins}{lost}"
+    )
+
+
 def ending(action: Action, was: Training) -> Ending | None:
     """Return the training that an action ends, now or once a person confirms it."""
     end = was.ending(stays=action is Action.SUSPENDED) if action in _ENDS else None

@@ -43,6 +43,7 @@ def attention(plan: Plan) -> tuple[Attention, ...]:
             of_jobs(words.NEVER, Concern.EXCEEDS, _unadmitted(plan)),
             elsewhere("over limit", Concern.EXCEEDS, _short(plan), "uses"),
             elsewhere("not rendered", Concern.RISKS, _unrendered(plan)),
+            of_jobs("shared run", Concern.RISKS, _shared(plan)),
             elsewhere("unexpected file in wiring/", Concern.RISKS, _foreign(plan)),
             elsewhere("changed setting", Concern.RISKS, _settings(plan, moves=False)),
             elsewhere("changed object", Concern.RISKS, _objects(plan), "objects-title"),
@@ -98,6 +99,12 @@ def _short(plan: Plan) -> Iterator[Item]:
         for fit in environment.fits:
             if fit.is_worse:
                 yield Item(f"{environment.name} {fit.what}", words.fitting(fit))
+
+
+def _shared(plan: Plan) -> Iterator[Item]:
+    for change in plan.listed:
+        if change.shared and change.was:
+            yield _item(change, f"{change.was.environment} applies it, too")
 
 
 def _unrendered(plan: Plan) -> Iterator[Item]:

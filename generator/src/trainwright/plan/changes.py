@@ -13,7 +13,6 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Image
 from trainwright.datatypes.layout import WIRING, JobFile
 from trainwright.datatypes.listing import plural
-from trainwright.datatypes.same import digest_of_data
 from trainwright.files.memo import Owner, tracked
 from trainwright.objects.departure import applied_by_job
 from trainwright.plan import actions, causes, words
@@ -45,7 +44,6 @@ from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.image_lock import ImageError
 from trainwright.specs.ledger import path as ledger_path
-from trainwright.specs.merge import Layered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +53,15 @@ class _Sides:
     `was` is its run before the merge, `now` what it renders to after it. If it `is_rendered`, its
     rendered files changed, which are applied whatever the specs say; they are `behind` where
     rendering makes another run, or another state, of it than they have, and `forged` where no
-    source renders them. `lost` is whether its ledger cannot be read.
+    source renders them. `lost` is whether its ledger cannot be read. A new job has the run of its
+    `origin`, if it has one: a job under another name, which has it after the merge, too, if it is
+    `shared`.
     """
 
     file: JobFile
-    before: ResolvedJob | None  # None where it is not there
+    origin: JobFile | None
+    shared: bool
+    before: ResolvedJob | None  # of its origin, if it has one; None where it is not there
     after: ResolvedJob | None
     was: Training | None
     now: Rendered | None
@@ -120,18 +122,24 @@ class JobChanges(Owner):
     def _change(self, file: JobFile) -> JobChange:
         """Return what happens to a job."""
         sides = self._sides(file)
-        was = sides.was
         change = self._planned(sides)
+        if sides.was and change.action in _REPLACES and (keeper := self._keeper(file)):
+            sides = replace(sides, was=replace(sides.was, keeper=str(keeper)))
+            change = self._planned(sides)
+        was = sides.was
         change = _unless_lost(change, sides)
         change = self._beginning(change, sides)
         change = self._shared_object(change, sides)
         change = _waiting(change, sides)
+        change = _as_before(change)
         action, otherwise = change.action, self._otherwise(change, sides)
         change = replace(change, causes=change.causes or self._causes(change, sides, otherwise))
         newly_rendered = action not in _AS_RENDERED
         return replace(
             change,
-            why="; ".join((change.why, *self._reservations(change, sides, otherwise))),
+            why="; ".join(
+                filter(None, (change.why, *self._reservations(change, sides, otherwise)))
+            ),
             left=_left(change, was) if was else NOTHING,
             unrendered=newly_rendered
             and not sides.as_rendered
@@ -145,15 +153,19 @@ class JobChanges(Owner):
         """Return what both sides have of a job."""
         merge, environment = self._merge, self._merge.applying(file.environment)
         is_rendered, forged = merge.is_rendered(file), merge.is_forged(file)
-        before, after = (side.job(file) if side.has(file) else None for side in merge.sides)
+        origin = merge.origin(file)
+        there = origin or file
+        before = self._before.job(there) if self._before.has(there) else None
+        after = self._after.job(file) if self._after.has(file) else None
         now = self._after.rendering(file) if after else None
-        run = self._before.at_hand(file) if is_rendered else self._was(file)
         behind = now is not None and _is_behind(now, self._after.record(file))
         return _Sides(
             file=file,
+            origin=origin,
+            shared=merge.is_shared(file),
             before=before,
             after=after,
-            was=Training(run, environment) if run else None,
+            was=self._training(file, origin, is_rendered=is_rendered),
             now=now,
             environment=environment,
             is_rendered=is_rendered,
@@ -161,6 +173,17 @@ class JobChanges(Owner):
             forged=forged,
             lost=after is not None and merge.has_lost_ledger(file.environment),
         )
+
+    def _training(
+        self, file: JobFile, origin: JobFile | None, *, is_rendered: bool
+    ) -> Training | None:
+        """Return the run of a job, or of its origin, before the merge, or None if it has none."""
+        if origin is None:
+            run = self._before.at_hand(file) if is_rendered else self._was(file)
+            return Training(run, self._merge.applying(file.environment)) if run else None
+        run = self._before.at_hand(origin) or self._was(origin)
+        applying, leaves = self._merge.applying(origin.environment), not self._merge.is_shared(file)
+        return Training(run, applying, leaves=leaves) if run and run.object else None
 
     def _was(self, file: JobFile) -> PlannedRun | None:
         """Return the run of a job that is applied now."""
@@ -191,6 +214,8 @@ class JobChanges(Owner):
         if action is Action.NEW_RUN and (why_not := self._why_refused(file)):
             action, why, after = Action.REJECTED, why_not, after and after.without_files()
         change = JobChange(file=file, action=action, why=why, before=before, after=after)
+        if was:
+            change = replace(change, was=sides.origin, shared=sides.shared)
         unlisted = applied and self._after.has(file) and action in _ENDED
         if was and unlisted and (after is None or after.state not in ENDED):
             return replace(change, why=f"nothing of it is applied any more; {was.removed}")
@@ -212,7 +237,8 @@ class JobChanges(Owner):
             command = f"git checkout {self._earlier.commit[:12]} -- {file.rendered}"
             keep = f"its file requests no other run than before: keep it by `{command}`"
             return replace(change, why=f"{why}; {keep}")
-        decision, record = sides.decision, sides.before.record if sides.before else None
+        own = sides.before if sides.origin is None else None
+        decision, record = sides.decision, own.record if own else None
         if decision is None or record is None or not decision.finished:
             return change
         if finished_as(record, file.name, self._after.ledger(file.environment)) == decision.name:
@@ -289,7 +315,7 @@ class JobChanges(Owner):
             why = f"{waits}{why.removeprefix('at once')}"
         elif waits:
             why = f"{why}; {waits}"
-        return replace(change, why="; ".join((why, *self._renamed(sides))))
+        return replace(change, why=why)
 
     def _unadmitted(self, change: JobChange, sides: _Sides) -> CapacityCheck | None:
         """Return the quota of a queue that never admits a run, which asks for more than that; None
@@ -322,48 +348,34 @@ class JobChanges(Owner):
             return f"once {path} is applied"
         return f"only once its Kustomization is in {path}, and applied"
 
-    def _renamed(self, sides: _Sides) -> Iterator[str]:
-        """Yield that a new job has the content of a removed one, and whether that trains on."""
-        name = sides.file.environment
-        spec = sides.after.loaded.spec if sides.after and not sides.before else None
-        if spec and (gone := self._removed(name).get(_content(spec))):
-            run = self._was(gone)
-            on = run and Training(run, self._merge.environment(name)).goes_on(None)
-            beside = f", and {run.object} keeps training beside it" if run and on else ""
-            yield f"same content as {gone}: a rename begins another run{beside}"
-
-    @tracked(same=eq)
-    def _removed(self, environment: str) -> Mapping[str, JobFile]:
-        """Return the jobs of an environment that the merge removes, by the content of specs."""
-        removed = (file for file in sorted(self._merge.files()) if not self._after.has(file))
-        specs = {
-            file: self._before.job(file).loaded.spec
-            for file in removed
-            if file.environment == environment
-        }
-        return {_content(spec): file for file, spec in specs.items() if spec}
-
     def _shared_object(self, change: JobChange, sides: _Sides) -> JobChange:
         """Return the change, adjusted to an object that another job has, too: before the merge
         where the job starts with it, or after it where the job loses it.
         """
         file, was = change.file, sides.was
+        if change.was is not None and was is not None:
+            return _taken_over(change, was)
+        if file in self._merge.gone():
+            return replace(change, action=Action.UNCHANGED, why="")
         others = tuple(self._from_another(file)) if change.action in _MAKES else ()
         if change.action is Action.STARTED:
             change = replace(change, why="; ".join((change.why, *others)))
         elif others:  # an adopted object that git has already
-            change = replace(change, action=Action.IN_PLACE, why="; ".join(others))
+            change = replace(change, action=Action.GOES_ON, why="; ".join(others))
         if was is None or change.action not in _LEAVES:
             return change
-        keepers = sharing(file, self._before, self._after, self._merge.files())
-        keeper, _ = next(keepers, (None, ""))
+        keeper = self._keeper(file)
         if keeper is None:
             return change
         if was.is_kept(change.after):
             why = f"{was.run.object} goes on as the run of {keeper}"
-            return replace(change, action=Action.IN_PLACE, why=why)
-        again = "which makes it again: it then trains from the start"
-        return replace(change, why=f"{change.why}; it is the run of {keeper}, too, {again}")
+            return replace(change, action=Action.GOES_ON, why=why, ending=None)
+        return replace(change, why=f"{change.why}; it is the run of {keeper}, which makes it again")
+
+    def _keeper(self, file: JobFile) -> JobFile | None:
+        """Return another job that has the object of a job after the merge, or None if none has."""
+        keepers = sharing(file, self._before, self._after, self._merge.files())
+        return next((keeper for keeper, _ in keepers), None)
 
     def _from_another(self, file: JobFile) -> Iterator[str]:
         """Yield that the object with which a job starts is that of another job before the merge."""
@@ -423,7 +435,8 @@ class JobChanges(Owner):
         self, change: JobChange, sides: _Sides, otherwise: Sequence[ValueChange]
     ) -> tuple[ValueChange, ...]:
         """Return why a job changes: values of its specs, or else what is known of it."""
-        file, was, now = change.file, sides.before, sides.after
+        file, now = change.file, sides.after
+        was = sides.before if change.was or not sides.origin else None
         place, note = Location(file.path), "no value of the spec, only what is rendered for it"
         if change.action is Action.UNCHANGED:
             return ()
@@ -440,6 +453,8 @@ class JobChanges(Owner):
             note = f"{place.file} has errors" if error else "job spec with errors"
         elif reasons := self._reasons(change, was, now, otherwise):
             return tuple(reasons)
+        elif change.was:
+            note = f"job spec {'copied' if change.shared else 'moved'}"
         elif records.path(file) in self._merge.changed:
             place, note = Location(records.path(file)), "the record of its run"
         return (ValueChange.noted(note, place),)
@@ -455,10 +470,12 @@ class JobChanges(Owner):
         assert was.loaded.spec
         assert now.loaded.spec
         file, action, sides = change.file, change.action, self._merge.sides
+        former = (change.was or file).environment
         if self._merge.unread(file.environment):
             return ()
         reasons = [*causes.of_specs(was.loaded.spec, now.loaded.spec)]
-        old, new = (side.loaded(file.environment).document for side in sides)
+        old = self._before.loaded(former).document
+        new = self._after.loaded(file.environment).document
         job = now.job or was.job  # of a job with errors, as it was
         if old and new:
             pool = job.pool.name if job and job.pool else ""
@@ -566,13 +583,35 @@ def _left(change: JobChange, was: Training) -> Demand:
     it in git.
     """
     unrendered = change.after is None or not change.after.object
-    stays = change.action is not Action.IN_PLACE and was.goes_on(change.after)
+    stays = change.action is not Action.GOES_ON and was.goes_on(change.after)
     return was.run.demand if stays or (change.action in BLOCKED and unrendered) else NOTHING
 
 
-def _content(spec: Layered) -> str:
-    """Return a digest of all values of a spec but its name."""
-    return digest_of_data({key: value for key, value in spec.data.items() if key != "name"})
+def _taken_over(change: JobChange, was: Training) -> JobChange:
+    """Return the change of a job that has, or replaces, the run of one under another name."""
+    before, after, former = change.before, change.after, change.was
+    if before is None or after is None or before.object != after.object:
+        renamed = f"it is {former} under another name" if change.action in BEGINS else ""
+        return replace(change, why="; ".join(filter(None, (change.why, renamed))))
+    if not change.shared and not was.is_kept(None):
+        why = actions.made_again(was, f"{former}", f"{change.file}")
+        return replace(change, action=Action.NEW_RUN, why=why)
+    return change
+
+
+def _as_before(change: JobChange) -> JobChange:
+    """Return the change of a job whose run goes on with whose run that was."""
+    former, before, after = change.was, change.before, change.after
+    made_again = change.action is Action.NEW_RUN
+    if not (former and before and after) or before.object != after.object or made_again:
+        return change
+    if change.shared and change.action in _EDITED and before.state == after.state:
+        why = f"{after.object} is the run of {former}, too: nothing starts, and both apply it"
+        return replace(change, action=Action.GOES_ON, why=why)
+    of = f"is the run of {former}, too" if change.shared else f"was the run of {former}"
+    if change.action is not Action.UNCHANGED:
+        return replace(change, why=f"{change.why}; {after.object} {of}")
+    return replace(change, action=Action.GOES_ON, why=f"{after.object} {of}")
 
 
 _KUSTOMIZATIONS = "kustomizations.yaml"
@@ -583,9 +622,11 @@ _ENDED = _LEAVES | {Action.RETIRED}
 _OF_LOST = _GONE | {Action.BROKEN}
 _UPDATES = frozenset({Action.IN_PLACE, Action.MAY_BE_REFUSED})
 _CONTINUES = _UPDATES | {Action.UNCHANGED, Action.RESUMED, Action.SUSPENDED, Action.MIXED}
+_EDITED = _UPDATES | {Action.UNCHANGED, Action.IGNORED, Action.MIXED, Action.OUTDATED}
+_REPLACES = frozenset({Action.NEW_RUN, Action.RETIRED})
 _WAITS = "waits for the next run"
 # Actions that need no newly rendered files.
-_AS_RENDERED = frozenset({Action.UNCHANGED, Action.OUTDATED, Action.BROKEN})
+_AS_RENDERED = frozenset({Action.UNCHANGED, Action.GOES_ON, Action.OUTDATED, Action.BROKEN})
 # How the API server answers the edit of an existing object.
 _API_ANSWERS = {
     Action.REJECTED: "refused by the API",

@@ -15,7 +15,7 @@ from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import WIRING, JobFile, environment_path, is_wiring_of
 from trainwright.files.memo import Owner, tracked
 from trainwright.findings.credentials import redact
-from trainwright.plan import object_changes, policies, uses
+from trainwright.plan import names, object_changes, policies, uses
 from trainwright.plan.changes import JobChanges
 from trainwright.plan.left import Departures
 from trainwright.plan.merge import Merge, PlanOptions
@@ -116,12 +116,12 @@ class Comparison(Owner):
     @tracked(same=eq)
     def _newly_waived(self, file: JobFile) -> int:
         """Return how many rules a job's spec waives and did not waive, or not as long, before."""
-        was, now = (_waivers(side, file) for side in self.merge.sides)
-        return len(now - was)
+        was = _waivers(self._before, self.merge.origin(file) or file)
+        return len(_waivers(self._after, file) - was)
 
     def _wiring(self, files: WiringFiles) -> WiringChange:
         """Return what the merge leaves to do with wiring/, of the selected environments."""
-        names = self.merge.selected().names
+        selected = self.merge.selected().names
         there = [
             path
             for path in sorted(self.merge.changed)
@@ -131,14 +131,24 @@ class Comparison(Owner):
         foreign = [path for path in manifests if path not in files.current]
         # Of what cannot be written, whatever differs is unproven.
         unproven = {it for it in foreign if files.uncompared and is_wiring_of(it, files.uncompared)}
-        files = files._replace(stale=tuple(sorted({*files.stale, *unproven}))).of(names)
+        files = files._replace(stale=tuple(sorted({*files.stale, *unproven}))).of(selected)
         return WiringChange(
             stale=files.stale,
             left=files.left,
             foreign=tuple(it for it in foreign if it not in unproven),
-            changed=tuple(it for it in there if it in files.current and is_wiring_of(it, names)),
+            changed=tuple(it for it in there if it in files.current and is_wiring_of(it, selected)),
+            missing=tuple(filter(self._is_unwired, selected)),
             settings=self._settings(policies.wiring),
         )
+
+    def _is_unwired(self, name: str) -> bool:
+        """Whether an environment is new and has nothing in wiring/, where others have."""
+        tree, environment = self._after.tree, self.merge.environment(name)
+        if name in self._before.survey.jobs or environment is None:
+            return False
+        there = {it.name for it in tree.entries(WIRING)} if tree.kind(WIRING) == "folder" else set()
+        others = there & (self._after.survey.jobs.keys() | self._before.survey.jobs.keys())
+        return environment.gitops.engine != "none" and bool(others) and name not in there
 
     def _settings(
         self, of: Callable[[Environment, Environment], Iterable[Setting]]
@@ -165,7 +175,8 @@ class Comparison(Owner):
     def _sides(self) -> Iterator[tuple[str, Environment, Environment]]:
         """Yield the selected environments that are sound on both sides."""
         for name in self.merge.selected().names:
-            was, now = self._before.environments.get(name), self.merge.environment(name)
+            was = self._before.environments.get(self.merge.former(name))
+            now = self.merge.environment(name)
             if was is not None and now is not None:
                 yield name, was, now
 
@@ -174,8 +185,7 @@ class Comparison(Owner):
     def _environments(self) -> Iterator[EnvironmentPlan]:
         """Each selected environment, with the sums over everything that is active in it."""
         removed = () if self.merge.patterns else self._departures.removed(self._before)
-        names = dict.fromkeys((*self.merge.selected().names, *removed))
-        return map(self._environment, names)
+        return map(self._environment, dict.fromkeys((*self.merge.selected().names, *removed)))
 
     @tracked(same=_are_same)
     def _changes_in(self, name: str) -> tuple[JobChange, ...]:
@@ -228,14 +238,24 @@ class Comparison(Owner):
         wiring = f"{WIRING}/{name}"
         there = self._after.tree.kind(wiring)  # of which `gitops wire` tells what to do
         wiring = wiring if before.tree.kind(wiring) else ""
-        return Removal(tuple(before.ledger(name).runs), applied and not there, wiring)
+        renamed = next((new for new, old in self.merge.renamed().items() if old == name), "")
+        kept = self._after.ledger(renamed).runs if renamed else {}
+        return Removal(
+            finished=tuple(run for run in before.ledger(name).runs if run not in kept),
+            applied=applied and not there,
+            wiring=wiring,
+            renamed=renamed,
+            applied_by=names.applied_by(environment, self.merge.environment(renamed)),
+            refuses=environment is not None and environment.gitops.engine == "argocd",
+        )
 
     @tracked(same=eq)
     def _has_other_limits(self, name: str) -> bool:
         """Whether a merge changes capacities, quotas, budgets or prices, and may so change what
         unchanged jobs cost and whether they fit.
         """
-        sides = (self._before.environments.get(name), self.merge.environment(name))
+        former = self.merge.former(name)
+        sides = (self._before.environments.get(former), self.merge.environment(name))
         before, after = (
             (it.pools, it.queues, it.budget, it.currency) if it else None for it in sides
         )
@@ -247,12 +267,24 @@ class Comparison(Owner):
         """Yield what each job, and each run that has left git, requests before the merge. That of
         an `unchanged` job is read after it, where it is known already.
         """
-        for file in self._before.survey.jobs.get(name, ()):
+        for file in self._ran_in(name):
             asking = self._asked(file) if file in unchanged else self._before.asking(file)
             if asking.job:
                 yield asking.job, asking.demand
         for run in self._left_before(name):
             yield run.job, run.demand
+
+    def _ran_in(self, name: str) -> Iterator[JobFile]:
+        """Yield the jobs whose runs an environment has before the merge, or will have as those of
+        other jobs.
+        """
+        gone = self.merge.gone()
+        for file in self._before.survey.jobs.get(name, ()):
+            if gone.get(file, file).environment == name:
+                yield file
+        for file in self._after.survey.jobs.get(name, ()):
+            if (origin := self.merge.origin(file)) and origin.environment != name:
+                yield origin
 
     @tracked(same=eq)
     def _left_before(self, name: str) -> tuple[LeftRun, ...]:
@@ -272,7 +304,8 @@ class Comparison(Owner):
         demands_before: Sequence[tuple[Job, Demand]] | None,
     ) -> Iterator[CapacityCheck]:
         """Yield an environment's capacity checks, with limits and shortages before the merge."""
-        after, before = self.merge.environment(name), self._before.environments.get(name)
+        after = self.merge.environment(name)
+        before = self._before.environments.get(self.merge.former(name))
         fits = tuple(capacity.check_capacity(after, demands)) if after else ()
         if before is None or not (demands_before or any(fit.short for fit in fits)):
             yield from fits
@@ -299,8 +332,9 @@ class Comparison(Owner):
             own = self._after.own_objects(name).objects if name in self._after.survey.jobs else ()
             runs = tuple(self._active(environment, job_changes, left))
             around = Surroundings(environment, [it.manifest for it in own], runs)
-        refused = self.merge.refused(name)
-        return tuple(object_changes.changes(self._before, self._after, name, around, refused))
+        refused, told = self.merge.refused(name), self.merge.selected().whole
+        sides = (self._before, self._after)
+        return tuple(object_changes.changes(*sides, name, around, refused, told))
 
     def _active(
         self, environment: Environment, changes: tuple[JobChange, ...], left: Sequence[LeftRun]
@@ -317,7 +351,7 @@ class Comparison(Owner):
                 within = place[1] if place else environment.namespace
                 yield ActiveRun(asking.job, asking.demand, within, begins=file in begun)
         for job, requested in self._left(changes):
-            place = place_of(self._before, JobFile(name, job.name))
+            place = place_of(self._before, JobFile(job.environment, job.name))
             yield ActiveRun(job, requested, place[1] if place else there)
         for run in left:
             yield ActiveRun(run.job, run.demand, there)
@@ -343,7 +377,8 @@ class Comparison(Owner):
     def _left(self, changes: tuple[JobChange, ...]) -> Iterator[tuple[Job, Demand]]:
         """Yield each job that goes on although a change removes it from git, and its demand."""
         for change in changes:
-            job = self._before.job(change.file).job if change.left != NOTHING else None
+            before = self._before.job(change.was or change.file)
+            job = before.job if change.left != NOTHING else None
             if job is not None:
                 yield job, change.left
 
@@ -392,7 +427,7 @@ class Comparison(Owner):
         if resolved and resolved.sources:
             own |= {path for _, path in files.named(resolved.sources.own)}
         changed = frozenset(read) & self.merge.changed - own
-        if not self._before.has(change.file):
+        if not self._before.has(change.was or change.file):
             return changed
         causing = {cause.place.file for cause in change.causes}
         return frozenset() if causing <= own else changed & causing or changed

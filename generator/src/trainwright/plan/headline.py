@@ -43,6 +43,7 @@ _VERBS = {
     Action.RETIRED: "retires {}",
     Action.IN_PLACE: "updates {} in place",
     Action.ADOPTED: "adopts {}",
+    Action.GOES_ON: "{} go on",
     Action.OUTDATED: "outdates {}",
 }
 _BESIDE = "starts {} beside {}"  # new runs, where no engine ends those before
@@ -97,8 +98,10 @@ def verdict(plan: Plan) -> str:
 
 def _moved(plan: Plan) -> Iterator[str]:
     """Yield which environments go, or are applied elsewhere or from elsewhere."""
-    if gone := _environments(it.name for it in plan.environments if it.removal):
-        yield f"removes {gone if gone[0].isdigit() else f'environment {gone}'}"
+    removals = [(it.name, it.removal.renamed) for it in plan.environments if it.removal]
+    for verb, was_renamed in (("renames", True), ("removes", False)):
+        if gone := _environments(name for name, new in removals if bool(new) is was_renamed):
+            yield f"{verb} {gone if gone[0].isdigit() else f'environment {gone}'}"
     if others := _environments(it.environment for it in plan.policies if _is_source(it)):
         yield f"applies {others} from elsewhere"
     if moved := _environments(it.environment for it in plan.wiring.settings if it.moves):
@@ -120,6 +123,10 @@ def _line(first: list[str], actions: str, rest: list[str]) -> str:
     return line[0].upper() + line[1:]
 
 
+def _goes_on(alike: Sequence[JobChange]) -> bool:
+    return alike[0].action is Action.GOES_ON
+
+
 def _actions(plan: Plan) -> list[str]:
     """Return summaries of what happens to jobs: a full one, then ones that only count ever more."""
     by_verb = defaultdict[str, list[JobChange]](list)
@@ -135,7 +142,7 @@ def _actions(plan: Plan) -> list[str]:
         for number in range(kept, 0, -1)
         for beside in (True, False)
         for shown in [[it for n, it in enumerate(ranked) if n < number or it in always]]
-        for rest in [sum(map(len, ranked)) - sum(map(len, shown))]
+        for rest in [sum(len(it) for it in ranked if it not in shown and not _goes_on(it))]
     ]
 
 
@@ -156,6 +163,8 @@ _STARTS = "starts "
 def _verb(change: JobChange) -> str:
     waits = change.ending is not None and change.ending.waits
     verb = _BESIDE if change.action is Action.NEW_RUN and waits else _VERBS[change.action]
+    if change.action is Action.GOES_ON and change.shared:
+        return "shares {}"
     suspended = change.after is not None and change.after.state == "suspended"
     return _LATER.get(verb, verb) if suspended else verb
 
@@ -182,6 +191,12 @@ def _phrase(changes: list[JobChange], *, names: bool, beside: bool) -> str:
     what a new run begins `beside`.
     """
     number, verb = len(changes), _verb(changes[0])
+    if changes[0].action is Action.GOES_ON:
+        runs, where = plural(number, "run"), _environments(it.file.environment for it in changes)
+        if changes[0].shared:
+            others = (it.was.environment for it in changes if it.was)
+            return f"shares {runs} with {_environments(others)}"
+        return f"{runs} {'goes' if number == 1 else 'go'} on under {where}"
     if _is_beside(verb):
         verb = verb if beside else verb.removesuffix(" beside {}")
         return verb.format(plural(number, "run"), "the old one" if number == 1 else "old ones")

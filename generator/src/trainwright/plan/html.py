@@ -61,6 +61,7 @@ def render(plan: Plan, style: Style) -> str:
         notes=[
             *words.outside(plan),
             *words.unrendered(plan),
+            *words.removals(plan),
             *words.wiring(plan),
         ],
         objects=[_object(change) for change in plan.objects],

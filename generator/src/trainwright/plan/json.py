@@ -58,6 +58,7 @@ def _change(change: JobChange) -> Data:
     return {
         "job": str(change.file),
         "source": change.file.path,
+        "was": str(change.was) if change.was else "",
         "action": change.action.value,
         "why": change.why,
         "causes": [_cause(cause) for cause in change.causes],
@@ -74,6 +75,7 @@ def _wiring(change: WiringChange) -> Data:
         "stale": list(change.stale),
         "foreign": list(change.foreign),
         "changed": list(change.changed),
+        "missing": list(change.missing),
         "settings": [_setting(it) for it in change.settings],
     }
 
@@ -201,6 +203,7 @@ def _object(change: ObjectChange) -> Data:
         "grants": change.grants,
         "granted": change.granted,
         "until": change.until,
+        "other": change.other,
         "effects": list(change.effects),
         "refused": change.refused,
         "place": place_of(change.place),

@@ -57,6 +57,7 @@ _ICONS = {
     "retires": "📦",
     "in place": "✏️",
     "adopted": "🤝",
+    "goes on": "➡️",
     "outdated": "⏳",
 }
 _ROOM = 600  # characters kept free for what was left out, and for the address of the page
@@ -108,7 +109,7 @@ def render(plan: Plan, style: Style) -> str:
     kept, used = fitting([_kept(plan)], room)
     room -= used
     # Diffs are formatted one by one, since only the first of thousands fit.
-    objects = [change for change in plan.objects if change.before or change.after]
+    objects = [it for it in plan.objects if (it.before or it.after) and it.before != it.after]
     diffs = chain((_details(it, style) for it in groups), map(_object_details, objects))
     folded: list[str] = []
     for part in diffs:
@@ -296,7 +297,9 @@ def _objects(plan: Plan, style: Style) -> str:
         f"- {prose(words.changed_object(change), _TEXT)} in {cell(change.environment, _NAME)} "
         f"({_place(change.place, style)}){_effects(change)}\n"
         for change in by_turns(plan.objects, lambda change: change.object.partition("/")[0])
+        if change.action != "moved"
     ]
+    lines += [f"- {prose(line, _TEXT)}\n" for line in words.moved_objects(plan)]
     items = _items(lines, _OBJECTS, "objects")
     return f"\nAdditional objects:\n{items}" if items else ""
 

@@ -18,7 +18,8 @@ from trainwright.files.memo import Cell, Owner, tracked
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Edited, Folder, Tree
 from trainwright.findings.diagnostics import HELD, UNRECORDED
-from trainwright.plan import affected, object_changes
+from trainwright.plan import affected, names, object_changes
+from trainwright.plan.places import place_of
 from trainwright.plan.revision import Revision
 from trainwright.render import derivation
 from trainwright.render.derivation import Derivation, Underived
@@ -211,6 +212,37 @@ class Merge(Owner):
         edited = any(path.startswith(inside) for path in self.changed)
         return edited and name in self.selected().whole
 
+    # --- other names -------------------------------------------------------------------------
+
+    @tracked(same=eq)
+    def renamed(self) -> Mapping[str, str]:
+        """Return the former names of environments that the merge renames, by their new names."""
+        return names.environments(self.before, self.after)
+
+    def former(self, name: str) -> str:
+        """Return what an environment is called before the merge."""
+        return self.renamed().get(name, name)
+
+    @tracked(same=eq)
+    def _origins(self) -> Mapping[JobFile, JobFile]:
+        """The jobs that new ones were before the merge, or share a run with, by the new ones."""
+        return names.jobs(self.before, self.after, self.files(), self.renamed())
+
+    def origin(self, file: JobFile) -> JobFile | None:
+        """Return the job that a new one was before the merge, or shares a run with, if any."""
+        return self._origins().get(file)
+
+    @tracked(same=eq)
+    def gone(self) -> Mapping[JobFile, JobFile]:
+        """Return the jobs that others are after the merge, by those that are gone."""
+        return {was: file for file, was in self._origins().items() if not self.after.has(was)}
+
+    def is_shared(self, file: JobFile) -> bool:
+        """Whether the job that has the run of a new one before the merge has it after that, too."""
+        if (origin := self.origin(file)) is None or not self.after.has(origin):
+            return False
+        return place_of(self.after, origin) == place_of(self.after, file)
+
     # --- findings ----------------------------------------------------------------------------
 
     @property
@@ -245,8 +277,8 @@ class Merge(Owner):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings about what the merge affects, after severities and waivers."""
-        names = self.selected().names
-        found = (finding for name in names for finding in self.findings_in(name))
+        selected = self.selected().names
+        found = (finding for name in selected for finding in self.findings_in(name))
         return (*self.after.findings, *found)
 
     @tracked(same=eq)

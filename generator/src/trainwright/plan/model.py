@@ -36,6 +36,7 @@ class Action(enum.StrEnum):
     RETIRED = "retires"
     IN_PLACE = "in place"
     ADOPTED = "adopted"  # the object that is there already, as it is
+    GOES_ON = "goes on"  # as it is, as the run of a job under another name
     OUTDATED = "outdated"  # the run stays as it is; the change waits for its next one
     UNCHANGED = "unchanged"
 
@@ -92,7 +93,8 @@ class JobChange:
 
     It is `unrendered` if rendered files are kept beside the specs and do not have the change yet.
     `otherwise` lists the values in which a run that begins differs from its present sources: it
-    was rendered in an earlier commit.
+    was rendered in an earlier commit. `was` is the job whose run this one has, or replaces, under
+    another name; it is `shared` if that one has it after the merge, too.
     """
 
     file: JobFile
@@ -107,6 +109,8 @@ class JobChange:
     ending: Ending | None = None
     waivers: tuple[Waiver, ...] = ()  # of its spec, that waive a finding
     unadmitted: CapacityCheck | None = None  # of a queue whose quota is too small for the run alone
+    was: JobFile | None = None
+    shared: bool = False
 
     @property
     def never_starts(self) -> bool:
@@ -152,6 +156,8 @@ class JobChange:
             return Concern.LOSES if self.loses else Concern.ENDS
         if self.unadmitted is not None:
             return Concern.EXCEEDS
+        if self.shared:
+            return Concern.RISKS
         return Concern.RISKS if self.action.risk < Action.CANCELLED.risk else Concern.INFORMS
 
     @property
@@ -181,13 +187,15 @@ class CrdVerdict:
 class ObjectChange:
     """An object of one's own that is added, changed or removed, and the line that names it.
 
-    `until` is until when a removed one stays in the cluster; empty if a sync deletes it. One that
-    is `refused` is edited as the API server does not let it be.
+    `until` is until when a removed one stays in the cluster; empty if a sync deletes it. `other` is
+    another environment that has it: before the merge one that is changed or `moved` here, after it
+    one that is removed here, which then stays. One that is `refused` is edited as the API server
+    does not let it be.
     """
 
     environment: str
     object: str  # "ConfigMap/team"
-    action: Literal["added", "changed", "removed"]
+    action: Literal["added", "changed", "moved", "removed"]
     place: Location
     grants: str = ""  # "binds Role/a to ServiceAccount/b", after the merge or else before it
     granted: str = ""  # the same before a merge that changes it
@@ -195,6 +203,7 @@ class ObjectChange:
     after: str = ""
     until: str = ""
     effects: tuple[str, ...] = ()  # on the object itself, and on jobs
+    other: str = ""
     refused: bool = False
     values: tuple[ValueChange, ...] = ()  # that differ, of one that is changed
 
@@ -238,11 +247,18 @@ def removed(environment: str) -> str:
 class Removal:
     """What leaves git with an environment beside its jobs: the finished runs of its ledger. If
     it was `applied`, objects of an engine stay, those of the `wiring` folder if git had one.
+
+    One that is `renamed` keeps what it has in the cluster, under that name. Where an engine applies
+    that by objects under another name than before, `applied_by` are both names; Argo CD `refuses`
+    what bears the mark of the first.
     """
 
     finished: tuple[str, ...] = ()
     applied: bool = False
     wiring: str = ""
+    renamed: str = ""
+    applied_by: tuple[str, ...] = ()
+    refuses: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,13 +328,14 @@ class WiringChange:
     `stale` files are not as `gitops wire` writes them; of these, `left` ones were written for what
     no engine applies any more. `changed` ones are, and differ from before. It does not write
     `foreign` ones so, or at all, and the merge changes them: what applies the folder applies them
-    too.
+    too. `missing` are new environments that have nothing there, where others have.
     """
 
     stale: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     settings: tuple[SettingChange, ...] = ()
 
 

@@ -26,6 +26,7 @@ from trainwright.datatypes.volumes import Volume
 from trainwright.specs.demand import Demand, Range, nodes_of
 
 _NAMED = 3  # jobs in a sentence
+_NO_JOB = "no active job"
 _REMAIN = "pods that run stay as they are"
 _PODS = frozenset({"pods", "count/pods"})
 _BINARY = frozenset({"memory", "ephemeral-storage"})  # as people write them, in Gi
@@ -75,6 +76,17 @@ def effects(was: Manifest | None, now: Manifest | None, around: Surroundings) ->
     assert one is not None
     if effect := _EFFECTS.get(one.group_kind):
         yield from effect(was, now, around)
+
+
+def later(follows: Iterable[str], one: Manifest, around: Surroundings) -> Iterator[str]:
+    """Yield what is to be known of an object that leaves git and stays until a person deletes it,
+    after which that follows.
+    """
+    if one.group_kind == PERSISTENTVOLUMECLAIM:
+        if jobs := around.jobs(one.namespace, lambda job: one.name in map(_claimed, job.volumes)):
+            yield f"do not delete it before the runs that mount it have ended: {jobs}"
+        return
+    yield from (f"once it is deleted: {it}" for it in follows if not it.endswith(f": {_NO_JOB}"))
 
 
 def _named(runs: Iterable[ActiveRun]) -> str:
@@ -180,7 +192,7 @@ def _policy(was: Manifest | None, now: Manifest | None, around: Surroundings) ->
 def _queue(was: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:
     one = now or was
     assert one is not None
-    jobs = around.jobs(one.namespace, lambda job: job.queue == one.name) or "no active job"
+    jobs = around.jobs(one.namespace, lambda job: job.queue == one.name) or _NO_JOB
     if now is None:
         yield f"what waits in it is not admitted any more: {jobs}"
         return

@@ -36,23 +36,27 @@ def sharing(
     file: JobFile, side: Revision, other: Revision, also: Collection[JobFile]
 ) -> Iterator[tuple[JobFile, str]]:
     """Yield each other job that has, on the other side, the object that a job has on one side, with
-    the object's name; without a look at the records of all jobs.
+    the object's name.
+    """
+    if place := place_of(side, file):
+        yield from ((job, place[2]) for job in jobs_at(other, place, also) if job != file)
+
+
+def jobs_at(side: Revision, place: Place, also: Collection[JobFile]) -> Iterator[JobFile]:
+    """Yield the jobs that have an object, without a look at the records of all jobs.
 
     That of any other job has the name of its job, is one that was adopted, or is of `also`.
     """
-    place = place_of(side, file)
-    if place is None:
-        return
     cluster, _, name = place
-    for environment, files in sorted(other.survey.jobs.items()):
-        there = other.environments.get(environment)
+    for environment, files in sorted(side.survey.jobs.items()):
+        there = side.environments.get(environment)
         if there is None or there.gitops.destination != cluster:
             continue
-        adopted = _adopted(other, environment)
-        for job in files:
-            may = identity.is_of(job.name, name) or job.name in adopted or job in also
-            if may and job != file and place_of(other, job) == place:
-                yield job, name
+        adopted = _adopted(side, environment)
+        for file in files:
+            may = identity.is_of(file.name, name) or file.name in adopted or file in also
+            if may and place_of(side, file) == place:
+                yield file
 
 
 def _adopted(side: Revision, environment: str) -> frozenset[str]:

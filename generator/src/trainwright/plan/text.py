@@ -65,7 +65,8 @@ def _files(plan: Plan, style: Style) -> Iterator[str]:
 def _objects(plan: Plan) -> Iterator[str]:
     if plan.objects:
         yield ""
-    for change in plan.objects:
+    yield from map(visible, words.moved_objects(plan))
+    for change in (it for it in plan.objects if it.action != "moved"):
         what = words.changed_object(change)
         yield visible(f"{change.environment}  {what}  ({change.place})")
         yield from (visible(f"  {effect}") for effect in change.effects)

@@ -101,10 +101,15 @@ class Saved:
 
 @dataclass(frozen=True)
 class Training:
-    """A run, and the environment by whose settings it is applied and deleted."""
+    """A run, and the environment by whose settings it is applied and deleted. Where the file of its
+    job `leaves` git, a Kustomization may have to be deleted for it; a `keeper` is another job that
+    has the same run, whatever happens to its own.
+    """
 
     run: PlannedRun
     environment: Environment | None = None
+    leaves: bool = False
+    keeper: str = ""
 
     @cached_property
     def manifests(self) -> Mapping[tuple[str, str, str, str], Manifest]:
@@ -144,7 +149,12 @@ class Training:
         """How the object ends once it is not in git any more; None for a run that does not
         train.
         """
-        return end_of(self.workload, self.environment, self.objects) if self.workload else None
+        if self.workload is None:
+            return None
+        end = end_of(self.workload, self.environment, self.objects)
+        pruned = self.leaves and end.how is Departure.PRUNED
+        command = pruning(self.run.object, self.environment) if pruned else ""
+        return End(Departure.KEPT, command) if command else end
 
     @property
     def pruned_by(self) -> str:
@@ -161,7 +171,7 @@ class Training:
 
     def goes_on(self, after: PlannedRun | None) -> bool:
         """Whether the merge removes it from git, and it goes on since no engine deletes it."""
-        if self.run.state != "active" or not self.run.object:
+        if self.run.state != "active" or not self.run.object or self.keeper:
             return False
         if after is not None and (after.retired or after.object == self.run.object):
             return False
@@ -170,6 +180,8 @@ class Training:
     @property
     def removed(self) -> str:
         """What happens to the object once it is removed from git, in words."""
+        if self.keeper:
+            return f"{self.run.object} goes on as the run of {self.keeper}"
         if self.end is not None and self.end.until:
             return self.end.stays(self.run.object)
         for manifest in self.objects:
@@ -184,7 +196,7 @@ class Training:
         If its object is removed from git (does not `stay`), it may wait for a person, also where
         it is suspended.
         """
-        if self.end is None:
+        if self.end is None or self.keeper:
             return None
         active = self.run.state == "active"
         loses = active and next(self.saved(), None) is None
@@ -291,6 +303,8 @@ def _replacement(before: Training, after: Training) -> str:
     name, state = before.run.object, before.run.state
     if before.end is None:
         return f"the merge replaces {name}; {start}"
+    if before.keeper:
+        return f"after the merge {start}, and {name} goes on as the run of {before.keeper}"
     held, active = gpus_of(before.run.demand.gpus), before.run.state == "active"
     gpus = f" ({held})" if held else ""
     end = before.end.until

@@ -10,7 +10,7 @@ from operator import attrgetter
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.environment import Waiver
 from trainwright.datatypes.finding import Finding, Severity
-from trainwright.datatypes.layout import WIRING
+from trainwright.datatypes.layout import WIRING, environment_path
 from trainwright.datatypes.listing import listed, plural
 from trainwright.findings.credentials import redact
 from trainwright.findings.redaction import text_diff
@@ -23,6 +23,7 @@ from trainwright.plan.model import (
     ObjectChange,
     Plan,
     PlannedRun,
+    Removal,
     SettingChange,
     SharedFileImpact,
 )
@@ -40,7 +41,7 @@ _WHOLE = 100  # from here on money has no cents
 def objects(plan: Plan) -> str:
     """Return counts of changed additional objects: "objects: 1 added, 2 changed"."""
     counts = Counter(_LEFT if change.until else change.action for change in plan.objects)
-    keys = ("added", "changed", "removed", _LEFT)
+    keys = ("added", "changed", "moved", "removed", _LEFT)
     parts = (f"{counts[key]} {key}" for key in keys if counts[key])
     return f"objects: {', '.join(parts)}"
 
@@ -54,7 +55,30 @@ def changed_object(change: ObjectChange) -> str:
     before = f"; before, it {change.granted}" if change.granted else ""
     if change.until:
         return f"{change.object} leaves git, and stays in the cluster until {change.until}{given}"
-    return f"{change.object} is {change.action}{given}{before}"
+    return f"{change.object} {_becomes(change)}{given}{before}"
+
+
+def _becomes(change: ObjectChange) -> str:
+    """Return what happens to an object, where another environment may have it, too."""
+    if not change.other:
+        return f"is {change.action}"
+    if change.action == "removed":
+        return f"leaves {change.environment}, and stays as that of {change.other}"
+    if change.action == "added":
+        return f"is added, and is that of {change.other}, too"
+    becomes = "is changed, and was" if change.action == "changed" else "goes on: it was"
+    return f"{becomes} in {change.other}"
+
+
+def moved_objects(plan: Plan) -> Iterator[str]:
+    """Yield the objects that are as they were in an environment before, in a line for each two."""
+    moved: dict[tuple[str, str], list[str]] = {}
+    for change in plan.objects:
+        if change.action == "moved":
+            moved.setdefault((change.environment, change.other), []).append(change.object)
+    for (name, former), objects in moved.items():
+        on = "goes on: it was" if len(objects) == 1 else "go on: they were"
+        yield f"{name}  {listed(objects, _NAMED)} {on} in {former}"
 
 
 def object_diff(change: ObjectChange) -> list[str]:
@@ -328,7 +352,7 @@ def outside(plan: Plan) -> Iterator[str]:
 def notes(plan: Plan) -> Iterator[str]:
     """Yield what else is to be known before the merge, or to be done after it."""
     yield from unrendered(plan)
-    yield from _removals(plan)
+    yield from removals(plan)
     yield from map(policy, sorted(plan.policies, key=lambda change: not change.loosens))
     yield from wiring(plan)
 
@@ -376,15 +400,19 @@ def _corrected(plan: Plan) -> str:
     return f"correct {listed([*wrong], 1)} and " if wrong else ""
 
 
-def _removals(plan: Plan) -> Iterator[str]:
+def removals(plan: Plan) -> Iterator[str]:
     """Yield each environment that the merge removes, with what nothing deletes or keeps."""
     for environment in plan.environments:
         if (removal := environment.removal) is None:
             continue
-        line = f"environment {environment.name} is removed"
+        became = f"renamed to {removal.renamed}" if removal.renamed else "removed"
+        line = f"environment {environment.name} is {became}"
         if removal.finished:
             runs = plural(len(removal.finished), "finished run")
             line += f", with its ledger of {runs} ({listed(removal.finished, _NAMED)})"
+        if removal.renamed:
+            yield "; ".join((line, *_after_renaming(plan, environment.name, removal)))
+            continue
         if removal.applied:
             where = f" ({removal.wiring})" if removal.wiring else ""
             line += (
@@ -392,6 +420,35 @@ def _removals(plan: Plan) -> Iterator[str]:
                 "that is gone: delete them"
             )
         yield line
+
+
+def _after_renaming(plan: Plan, name: str, removal: Removal) -> Iterator[str]:
+    """Yield what is to be known of an environment under another name."""
+    made_again = any(
+        it.action is Action.NEW_RUN
+        and it.was is not None
+        and it.before is not None
+        and it.after is not None
+        and (it.was.environment, it.before.object) == (name, it.after.object)
+        for it in plan.changes
+    )
+    if made_again:
+        yield (
+            "`prune: immediate` has its runs deleted and made again: to keep them, merge "
+            "`prune: confirm` and apply wiring/ first"
+        )
+    else:
+        yield "its runs and objects are those of the new name: delete none of them"
+    if not removal.applied_by:
+        return
+    was, now = removal.applied_by
+    if removal.refuses:
+        yield (
+            f"what Argo CD has applied bears the mark of {was}, and every sync of {now} fails "
+            f"until it bears its own: `gitops.name: {was}` in "
+            f"{environment_path(removal.renamed)} keeps the mark"
+        )
+    yield f"the objects of {was} are to be deleted only once {now} has synced"
 
 
 def policy(change: SettingChange) -> str:
@@ -478,6 +535,11 @@ def wiring(plan: Plan) -> Iterator[str]:
         yield (
             f"{WIRING}/ is not up to date ({listed(stale, 3)}): run `{WIRE}`, and apply {apply} "
             "after the merge."
+        )
+    if change.missing:
+        yield (
+            f"{WIRING}/ has nothing of {listed(change.missing, 3)}, which no engine applies then "
+            f"unless it is wired elsewhere: run `{WIRE}`, and apply what it writes after the merge."
         )
     if change.left:
         left = f"{WIRING}/ has files that no engine needs any more ({tops(change.left)})"

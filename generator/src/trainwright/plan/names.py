@@ -1,0 +1,98 @@
+"""Jobs and environments that a merge calls otherwise: what runs is what it was before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from itertools import filterfalse
+
+from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.layout import JobFile
+from trainwright.datatypes.same import digest_of_data
+from trainwright.objects.naming import wiring
+from trainwright.plan import object_changes
+from trainwright.plan.places import jobs_at, place_of
+from trainwright.plan.revision import Revision
+
+
+def environments(before: Revision, after: Revision) -> Mapping[str, str]:
+    """Return the names that environments had before a merge, by those that they have after it: a
+    new one that has most of the runs and objects of one that is gone is the same under another
+    name.
+    """
+    old, new = before.survey.jobs, after.survey.jobs
+    gone, begun = old.keys() - new.keys(), new.keys() - old.keys()
+    common = Counter(
+        (name, former)
+        for name in (begun if gone else ())
+        for former in _in_common(before, after, name, gone)
+    )
+    names: dict[str, str] = {}
+    for (name, former), _ in sorted(common.items(), key=lambda it: (-it[1], it[0])):
+        if former not in names.values():
+            names.setdefault(name, former)
+    return names
+
+
+def _in_common(
+    before: Revision, after: Revision, name: str, gone: Collection[str]
+) -> Iterator[str]:
+    """Yield a former environment for each run and each object of it that a new one has."""
+    for file in after.survey.jobs[name]:
+        place = place_of(after, file)
+        others = jobs_at(before, place, ()) if place else ()
+        yield from (other.environment for other in others if other.environment in gone)
+    for former in gone:
+        objects = object_changes.identities(before, former)
+        yield from (former for it in object_changes.identities(after, name) if it in objects)
+
+
+def jobs(
+    before: Revision,
+    after: Revision,
+    touched: Collection[JobFile],
+    renamed: Mapping[str, str],
+) -> Mapping[JobFile, JobFile]:
+    """Return, by new jobs that a merge touches, those that they were before, or share a run with:
+    the ones with the object of their run; else the ones with their name in an environment that
+    was `renamed`; else removed ones of the same environment, with the same content.
+    """
+    new = [file for file in sorted(touched) if after.has(file) and not before.has(file)]
+    gone = [file for file in sorted(touched) if before.has(file) and not after.has(file)]
+    alike = {(it.environment, spec): it for it in gone if (spec := _content(before, it))}
+
+    def same(file: JobFile) -> JobFile | None:
+        place = place_of(after, file)
+        others = jobs_at(before, place, touched) if place else ()
+        return min(others, key=after.has, default=None)  # first one that has it no more
+
+    def named(file: JobFile) -> JobFile | None:
+        former = JobFile(renamed.get(file.environment, ""), file.name)
+        return former if before.has(former) else None
+
+    def copied(file: JobFile) -> JobFile | None:
+        return alike.get((file.environment, _content(after, file))) if gone else None
+
+    found: dict[JobFile, JobFile] = {}
+    for find in (same, named, copied):
+        for file in filterfalse(found.__contains__, new):
+            if (other := find(file)) and (find is same or other not in found.values()):
+                found[file] = other
+    return found
+
+
+def _content(side: Revision, file: JobFile) -> str:
+    """Return a digest of all values of a job's spec but its name; "" for one with errors."""
+    spec = side.job(file).loaded.spec
+    data = {key: value for key, value in spec.data.items() if key != "name"} if spec else {}
+    return digest_of_data(data) if data else ""
+
+
+def applied_by(was: Environment | None, now: Environment | None) -> tuple[str, ...]:
+    """Return the names of the objects by which an engine applied an environment, and by which it
+    will apply the renamed one, where these differ.
+    """
+    if was is None or now is None or was.gitops.engine != now.gitops.engine:
+        return ()
+    names = (wiring(was), wiring(now))
+    return names if was.gitops.engine != "none" and names[0] != names[1] else ()

@@ -1,0 +1,377 @@
+"""What a plan says of environments and jobs under another name, and what its commands delete."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import git_repository
+from git_repository import git
+from repository import Copied, Repository
+from trainwright.documents import yamlio
+
+ENVIRONMENT = """\
+pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 64, pricePerGpuHour: 2}}
+queueing: kueue
+queues: {team: {}}
+gitops:
+  engine: argocd
+  prune: confirm
+  repository: {url: "https://git.example.com/ml.git", revision: main}
+"""
+HEAD = "metadata: {name: NAME, namespace: training}\n"
+OBJECTS = {
+    "quota": f"apiVersion: v1\nkind: ResourceQuota\n{HEAD}"
+    'spec: {hard: {requests.nvidia.com/gpu: "64"}}\n',
+    "work": f"apiVersion: v1\nkind: PersistentVolumeClaim\n{HEAD}"
+    "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n",
+    "team": f"apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\n{HEAD}"
+    "spec: {clusterQueue: a}\n",
+    "plain": f"apiVersion: v1\nkind: ConfigMap\n{HEAD}data: {{a: b}}\n",
+}
+SAVES = (
+    "volumes: {work: {claim: work, mountPath: /work}, own: {create: {size: 1Gi}, mountPath: /own}}\n"
+    "checkpoint: {volume: work, path: llm}\n"
+)
+
+
+def _job(made: Repository, name: str, extra: str = "") -> None:
+    path = made.job(name, f"pool: h100\n{extra}")
+    path.write_text(path.read_text().replace("memory: 1Gi}", "memory: 1Gi, gpu: 8}"))
+
+
+def _prod(folder: Path, gitops: str = "prune: confirm") -> None:
+    made = Repository(git_repository.init(folder))
+    made.environment("prod", ENVIRONMENT.replace("prune: confirm", gitops))
+    _job(made, "prod/llm", SAVES)
+    _job(made, "prod/vit")
+    for name, text in OBJECTS.items():
+        made.write(f"prod/objects/{name}.yaml", text.replace("NAME", name))
+    merged(made)
+
+
+def _immediate(folder: Path) -> None:
+    _prod(folder, "prune: immediate")
+
+
+def _flux(folder: Path) -> None:
+    _prod(folder, "prune: immediate")
+    made = Repository(folder)
+    edit(made, "prod/environment.yaml", "argocd", "flux")
+    merged(made)
+
+
+def merged(made: Repository) -> None:
+    done = made.run("render")
+    assert done.exit_code == 0, done.output
+    git_repository.commit(made.root)
+
+
+@pytest.fixture
+def prod(copied: Copied, tmp_path: Path) -> Repository:
+    """Two runs of 16 GPUs each, one of which saves checkpoints, and four objects beside them."""
+    return copied(_prod, tmp_path / "clone")
+
+
+def edit(made: Repository, path: str, old: str, new: str) -> None:
+    full = made.root / "environments" / path
+    assert old in full.read_text()
+    full.write_text(full.read_text().replace(old, new))
+
+
+def rename(made: Repository, old: str = "prod", new: str = "live") -> None:
+    (made.root / f"environments/{old}").rename(made.root / f"environments/{new}")
+
+
+def copy(made: Repository) -> None:
+    shutil.copytree(made.root / "environments/prod", made.root / "environments/live")
+
+
+def render(made: Repository) -> None:
+    assert made.run("render").exit_code == 0
+
+
+def plan(made: Repository, *patterns: str) -> dict[str, Any]:
+    done = made.run("plan", *patterns, "--against", "HEAD", "-o", "json")
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)["plan"]
+    return found
+
+
+def said(made: Repository, output: str = "text", *patterns: str) -> str:
+    done = made.run("plan", *patterns, "--against", "HEAD", "-o", output)
+    assert done.exit_code in (0, 1), done.output  # 1 before it is rendered
+    return done.stdout.replace("\\-", "-")
+
+
+def applied(made: Repository) -> set[tuple[str, str, str]]:
+    """Namespace, kind and name of each object that git has, in whatever environment."""
+    rendered = made.root.glob("environments/*/rendered/*/*.yaml")
+    bodies = [
+        body
+        for path in rendered
+        if path.name != "values.yaml"
+        for body in yamlio.load_rendered(path.read_text())
+    ]
+    return {
+        (body["metadata"]["namespace"], body["kind"].lower(), body["metadata"]["name"])
+        for body in bodies
+    }
+
+
+def deleted(text: str) -> set[tuple[str, str, str]]:
+    """The same of each object that a command in a text deletes."""
+    commands = re.findall(r"kubectl --namespace (\S+) delete ((?:[a-z.]+/[-a-z0-9.]+ ?)+)", text)
+    return {
+        (namespace, *one.split("/")) for namespace, objects in commands for one in objects.split()
+    }  # type: ignore[misc]
+
+
+def _quota(made: Repository) -> None:
+    rename(made)
+    edit(made, "live/objects/quota.yaml", '"64"', '"8"')
+
+
+def _trains_otherwise(made: Repository) -> None:
+    rename(made)
+    edit(made, "live/jobs/llm.yaml", "nodes: 2", "nodes: 1")
+
+
+def _lets_a_job_go(made: Repository) -> None:
+    rename(made)
+    (made.root / "environments/live/jobs/vit.yaml").unlink()
+
+
+def _moves_an_object(made: Repository) -> None:
+    """To an environment that was there, in the same namespace."""
+    other = made.root / "environments/other/objects"
+    other.mkdir()
+    (made.root / "environments/prod/objects/work.yaml").rename(other / "work.yaml")
+
+
+def _splits_a_copy(made: Repository) -> None:
+    """The run that one of two jobs leaves is that of the other one."""
+    copy(made)
+    merged(made)
+    edit(made, "live/jobs/llm.yaml", "nodes: 2", "nodes: 1")
+    (made.root / "environments/live/jobs/vit.yaml").unlink()
+    shutil.rmtree(made.root / "environments/live/objects")
+
+
+EDITS: dict[str, tuple[Callable[[Repository], None], set[str]]] = {
+    "as it is": (rename, set()),
+    "with a lower quota": (_quota, set()),
+    "with another run": (_trains_otherwise, {"llm"}),
+    "without a job": (_lets_a_job_go, {"vit"}),
+    "an object": (_moves_an_object, set()),
+    "a copy": (_splits_a_copy, set()),
+}
+
+
+@pytest.mark.parametrize("case", EDITS)
+def test_no_command_deletes_what_another_environment_has_after_the_merge(
+    case: str, prod: Repository
+) -> None:
+    change, gone = EDITS[case]
+    prod.environment("other", ENVIRONMENT)
+    merged(prod)
+    change(prod)
+    if not gone:
+        assert deleted(said(prod)) == set()
+    render(prod)
+    kept = applied(prod)
+    assert ("training", "persistentvolumeclaim", "work") in kept
+    for output in ("text", "markdown", "json"):
+        told = deleted(said(prod, output))
+        assert told & kept == set()
+        assert {name.rpartition("-")[0] for *_, name in told} == gone
+
+
+@pytest.mark.parametrize("patterns", [("prod",), ("live",), ("prod", "live"), ("live/llm",)])
+def test_so_it_is_where_a_part_is_planned(patterns: tuple[str, ...], prod: Repository) -> None:
+    rename(prod)
+    render(prod)
+    assert deleted(said(prod, "text", *patterns)) == set()
+
+
+def test_a_renamed_environment_reads_as_what_it_is(prod: Repository) -> None:
+    rename(prod)
+    render(prod)
+    found = plan(prod)
+    assert found["verdict"] == (
+        "Renames environment prod · 2 runs go on under live · objects: 4 moved"
+    )
+    changes = {it["job"]: it for it in found["changes"]}
+    assert {name: (it["action"], it["was"]) for name, it in changes.items()} == {
+        "live/llm": ("goes on", "prod/llm"),
+        "live/vit": ("goes on", "prod/vit"),
+    }
+    assert all(it["ending"] is None for it in changes.values())
+    assert {it["requests"]["gpus"]["high"] for it in changes.values()} == {0}
+    assert {it["name"]: [it[side]["gpus"]["low"] for side in ("before", "after")]
+            for it in found["environments"]} == {"live": [32, 32], "prod": [0, 0]}  # fmt: skip
+    text, comment = said(prod), said(prod, "markdown")
+    assert "ENVIRONMENT  LIMIT" not in text
+    assert "\nlive/llm and 1 more  goes on: llm-" in text
+    assert text.count("live/llm") == text.count("live/vit") == 1
+    objects = "ConfigMap/plain, PersistentVolumeClaim/work, ResourceQuota/quota, LocalQueue/team"
+    assert f"\nlive  {objects} go on: they were in prod\n" in text
+    assert f"- live {objects} go on: they were in prod\n" in comment.replace("  ", " ")
+    for output in (text, comment):
+        assert "its runs and objects are those of the new name: delete none of them" in output
+        assert "allows less" not in output
+
+
+def test_what_is_edited_as_well_is_compared_with_what_was_there(prod: Repository) -> None:
+    rename(prod)
+    edit(prod, "live/environment.yaml", "capacity: 64", "capacity: 16")
+    edit(prod, "live/jobs/vit.yaml", "nodes: 2", "nodes: 2\nmaxDuration: 9h")
+    edit(prod, "live/jobs/vit.yaml", "maxDuration: 2h\n", "")
+    edit(prod, "live/objects/quota.yaml", '"64"', '"8"')
+    render(prod)
+    found = plan(prod)
+    quota = next(it for it in found["objects"] if it["object"] == "ResourceQuota/quota")
+    assert (quota["action"], quota["other"]) == ("changed", "prod")
+    assert quota["effects"][0].startswith("allows less (requests.nvidia.com/gpu 64 → 8)")
+    vit = next(it for it in found["changes"] if it["job"] == "live/vit")
+    assert [(it["path"], it["before"], it["after"]) for it in vit["causes"]] == [
+        ("maxDuration", '"2h"', '"9h"')
+    ]
+    pool = next(it for it in found["environments"] if it["name"] == "live")["capacity"][0]
+    assert (pool["hasBefore"], pool["short"], pool["shortBefore"]) == (64, 16, 0)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_argo_cd_refuses_what_bears_the_mark_of_another_name(named: bool, prod: Repository) -> None:
+    """Unless its objects keep the name."""
+    rename(prod)
+    if named:
+        edit(prod, "live/environment.yaml", "  engine", "  name: training-prod\n  engine")
+    render(prod)
+    refused = (
+        "what Argo CD has applied bears the mark of training-prod, and every sync of training-live "
+        "fails until it bears its own: `gitops.name: training-prod` in "
+        "environments/live/environment.yaml keeps the mark; the objects of training-prod are to be "
+        "deleted only once training-live has synced"
+    )
+    for output in ("text", "markdown"):
+        assert (refused in said(prod, output)) is not named
+
+
+def test_an_engine_that_deletes_has_runs_made_again(copied: Copied, tmp_path: Path) -> None:
+    """They are called as before, and find what they saved; all their hours count again."""
+    prod = copied(_immediate, tmp_path / "clone")
+    rename(prod)
+    render(prod)
+    found = plan(prod)
+    assert found["verdict"].startswith("Renames environment prod · replaces 2 running jobs · ")
+    assert found["losesProgress"] == 1
+    changes = {it["job"]: it for it in found["changes"]}
+    assert changes.keys() == {"live/llm", "live/vit"}
+    name = changes["live/llm"]["after"]["object"]
+    assert changes["live/llm"]["why"] == (
+        f"the merge deletes {name}, the run of prod/llm, and live/llm makes it again, which finds "
+        f"what it saved in /work/llm/{name} on claim work"
+    )
+    assert "which trains from the start; its progress is lost" in changes["live/vit"]["why"]
+    assert {key: [it["requests"][key]["high"] for it in changes.values()] for key in
+            ("gpus", "gpuHours", "cost")} == {
+        "gpus": [0, 0], "gpuHours": [32, 32], "cost": [64, 64],
+    }  # fmt: skip
+    text = said(prod)
+    assert "`prune: immediate` has its runs deleted and made again: to keep them, merge " in text
+    assert deleted(text) == set()
+
+
+def test_flux_deletes_nothing_until_its_kustomization_is_deleted(
+    copied: Copied, tmp_path: Path
+) -> None:
+    prod = copied(_flux, tmp_path / "clone")
+    rename(prod)
+    render(prod)
+    assert {it["action"] for it in plan(prod)["changes"]} == {"goes on"}
+    text = said(prod)
+    assert "Argo CD" not in text
+    assert (
+        "; the objects of training-prod are to be deleted only once training-live has synced"
+        in (text)
+    )
+    assert deleted(text) == set()
+
+
+def test_what_a_copied_environment_begins_with_is_there_already(prod: Repository) -> None:
+    copy(prod)
+    render(prod)
+    found = plan(prod)
+    assert found["verdict"] == "Shares 2 runs with prod · objects: 4 added"
+    for change in found["changes"]:
+        assert change["action"] == "goes on"
+        assert change["was"] == change["job"].replace("live", "prod")
+        assert change["requests"]["cost"]["high"] == change["requests"]["gpus"]["high"] == 0
+        assert change["why"].endswith(", too: nothing starts, and both apply it")
+    assert {(it["action"], it["other"]) for it in found["objects"]} == {("added", "prod")}
+    assert not any(it["effects"] for it in found["objects"])
+    for output in ("text", "markdown"):
+        assert "PersistentVolumeClaim/work is added, and is that of prod, too" in said(prod, output)
+    assert "shared run 2 (live/llm, live/vit)" in said(prod, "markdown")
+
+
+@pytest.mark.parametrize("change", [rename, copy])
+def test_a_new_environment_that_nothing_applies_is_told(
+    change: Callable[[Repository], None], prod: Repository
+) -> None:
+    missing = "wiring/ has nothing of live, which no engine applies then unless it is wired"
+    change(prod)
+    assert missing not in said(prod)  # nothing is wired here
+    git(prod.root, "checkout", "--quiet", "--", ".")
+    shutil.rmtree(prod.root / "environments/live")
+    assert prod.run("gitops", "wire", "--out", "wiring").exit_code == 0
+    merged(prod)
+    change(prod)
+    render(prod)
+    assert missing in said(prod)
+    assert plan(prod)["wiring"]["missing"] == ["live"]
+    assert prod.run("gitops", "wire", "--out", "wiring").exit_code == 0
+    assert missing not in said(prod)
+
+
+@pytest.mark.parametrize("prune", ["confirm", "immediate", "flux"])
+def test_a_renamed_job_trains_again(prune: str, copied: Copied, tmp_path: Path) -> None:
+    """And says whether the new run goes on from the checkpoints of the old one."""
+    make = {"confirm": _prod, "immediate": _immediate, "flux": _flux}[prune]
+    prod = copied(make, tmp_path / "clone")
+    jobs = prod.root / "environments/prod/jobs"
+    (jobs / "llm.yaml").rename(jobs / "llama.yaml")
+    edit(prod, "prod/jobs/llama.yaml", "name: llm", "name: llama")
+    _job(prod, "prod/other", "flags: {lr: 0.1}\n")
+    render(prod)
+    changes = {it["job"]: it for it in plan(prod)["changes"]}
+    assert changes.keys() == {"prod/llama", "prod/other"}
+    assert (changes["prod/other"]["action"], changes["prod/other"]["was"]) == ("starts", "")
+    llama = changes["prod/llama"]
+    assert (llama["action"], llama["was"]) == ("new run", "prod/llm")
+    old, new = (llama[side]["object"] for side in ("before", "after"))
+    resumed = f"{new} starts from scratch (`checkpoint.resumeFrom: llm/{old}` would resume)"
+    assert resumed in llama["why"]
+    assert llama["why"].endswith("; it is prod/llm under another name")
+    requests = {key: llama["requests"][key]["high"] for key in ("gpus", "gpuHours", "cost")}
+    held = 0 if prune == "immediate" else 16  # by the old run, which goes on
+    assert requests == {"gpus": held, "gpuHours": 32, "cost": 64}
+    assert (f"{old} keeps training (16 GPUs) beside it" in llama["why"]) is (prune != "immediate")
+    command = {"confirm": f"delete pytorchjob/{old}", "flux": "delete kustomization/"}
+    assert command.get(prune, "stops") in llama["why"]
+    assert deleted(said(prod)) & applied(prod) == set()
+
+
+def test_a_claim_that_leaves_git_is_not_to_be_deleted_under_a_run(prod: Repository) -> None:
+    (prod.root / "environments/prod/objects/work.yaml").unlink()
+    render(prod)
+    for output in ("text", "markdown", "json"):
+        told = "do not delete it before the runs that mount it have ended: prod/llm"
+        assert told in said(prod, output)
