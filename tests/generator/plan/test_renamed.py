@@ -375,3 +375,38 @@ def test_a_claim_that_leaves_git_is_not_to_be_deleted_under_a_run(prod: Reposito
     for output in ("text", "markdown", "json"):
         told = "do not delete it before the runs that mount it have ended: prod/llm"
         assert told in said(prod, output)
+
+
+@pytest.mark.parametrize("engine", ["argocd", "flux"])
+@pytest.mark.parametrize("named", [False, True])
+def test_the_wiring_of_the_former_name_is_deleted_only_where_it_is_not_that_of_the_new_one(
+    engine: str, named: bool, prod: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(prod.root)
+    edit(prod, "prod/environment.yaml", "argocd", engine)
+    wire = ("gitops", "wire", "--out", "wiring")
+    assert prod.run(*wire).exit_code == 0
+    merged(prod)
+    before = _wired(prod, "prod")
+    rename(prod)
+    if named:
+        edit(prod, "live/environment.yaml", "  engine", "  name: training-prod\n  engine")
+    render(prod)
+    done = prod.run(*wire)
+    after = _wired(prod, "live")
+    assert bool(before & after) is named
+    shown = [git(prod.root, "show", it) for it in re.findall(r"git show (\S+) \|", done.stderr)]
+    bodies = [body for text in shown for body in yamlio.load_rendered(text)]
+    told = {_identity(body) for body in bodies} | deleted(done.stderr)
+    assert told & after == set()
+    assert told == before - after
+
+
+def _identity(body: dict[str, Any]) -> tuple[str, str, str]:
+    metadata = body["metadata"]
+    return (metadata.get("namespace", ""), body["kind"].lower(), metadata["name"])
+
+
+def _wired(made: Repository, environment: str) -> set[tuple[str, str, str]]:
+    paths = (made.root / f"wiring/{environment}").glob("*.yaml")
+    return {_identity(it) for path in paths for it in yamlio.load_rendered(path.read_text())}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,22 +58,25 @@ def wire(
     left = () if environments else tuple(writing.left_over(Folder(out), "", surveyed))
     ours = out.resolve() == (context.root / WIRING).resolve()
     changes = writing.changes(out, surveyed.sound, left if ours else ())
+    staying = writing.left_in_cluster(out, changes.removed, surveyed.sound) if ours else {}
     code = _say(out, changes, environments, check_only=check_only, failed=surveyed.failed)
     if ours and not check_only:
-        _say_staying(changes.removed)
+        _say_staying(staying)
     _say_left(out, () if ours else left)
     sys.exit(FINDINGS if surveyed.failed else code)
 
 
-def _say_staying(removed: tuple[str, ...]) -> None:
+def _say_staying(commands: Mapping[str, str]) -> None:
     """Name the command that deletes the objects of each removed file, which nothing else does."""
     from trainwright.findings.visibility import visible
 
-    for path in (it for it in removed if "/" in it):  # others are a part of Argo CD's settings
+    for path, command in commands.items():
         name = visible(f"{WIRING}/{path}")
-        command = f"git show {shlex.quote(f'HEAD:./{name}')} | kubectl delete --filename -"
         stay = f"The objects of {name} stay in the cluster until `{command}`"
-        click.echo(f"{stay}; with `prune: immediate` that deletes what they apply.", err=True)
+        also = "also what another environment has now and has not applied yet"
+        click.echo(
+            f"{stay}; with `prune: immediate` that deletes what they apply, {also}.", err=True
+        )
 
 
 def _say_left(out: Path, left: tuple[str, ...]) -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from posixpath import join
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.layout import WIRING, environment_path
+from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
 from trainwright.files import filetree
 from trainwright.files.filetree import Changes
 from trainwright.files.tree import Tree, paths_below
 from trainwright.findings import diagnostics as dx
+from trainwright.findings.visibility import visible
 from trainwright.gitops.wiring import customizations, wiring_of
 from trainwright.gitops.wiring.survey import LoadedSites, applied, load_sites
 from trainwright.gitops.wiring.wiring import Site
+from trainwright.objects.departure import deletion
 from trainwright.runs.wiring_files import WiringFiles
 from trainwright.runs.workspace import Workspace
 
@@ -123,6 +128,28 @@ def changes(folder: Path, surveyed: LoadedSites, left: Iterable[str] = ()) -> Ch
     present = filetree.hashes(folder, (*inside, *_shared(surveyed), *left))
     ours = {path for path in present if (folder / path).read_bytes().startswith(_MARK.encode())}
     return filetree.compare(wanted, present, frozenset(present.keys() - ours))
+
+
+def left_in_cluster(folder: Path, removed: Iterable[str], surveyed: LoadedSites) -> dict[str, str]:
+    """Return the command that deletes what each removed file of an environment has in a cluster,
+    by its path; none where a file that is written has the same objects, as under another name of
+    their environment.
+    """
+    written = {Manifest(body=body).identity for site in surveyed.sites for body in _objects(site)}
+    commands = {}
+    for path in (it for it in removed if "/" in it):  # others are a part of Argo CD's settings
+        objects: list[Manifest] = []
+        with suppress(*yamlio.UNREADABLE):
+            bodies = yamlio.load_rendered((folder / path).read_text(encoding="utf-8"))
+            objects = [Manifest(body=body) for body in bodies]
+        alone = [it for it in objects if it.identity not in written]
+        if len(alone) == len(objects):
+            name = shlex.quote(f"HEAD:./{visible(f'{WIRING}/{path}')}")
+            commands[path] = f"git show {name} | kubectl delete --filename -"
+        elif alone:
+            each = (deletion(it.kind, it.namespace, it.name, None) for it in alone)
+            commands[path] = "; ".join(each)
+    return commands
 
 
 def compared(workspace: Workspace) -> WiringFiles:
