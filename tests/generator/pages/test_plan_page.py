@@ -267,17 +267,35 @@ def test_hostile_text_is_text(visit: Visit) -> None:
 def test_code_in_words_is_code(visit: Visit) -> None:
     review = plan_of(1)
     (environment,) = review.environments
-    why = "goes on until `kubectl delete <b>x</b>`, or ` not"
+    why = "goes on; `trainwright rerun <b>x</b>` begins another, or ` not"
     changes = tuple(replace(it, why=why.removesuffix(", or ` not")) for it in environment.changes)
     review = replace(review, environments=(replace(environment, changes=changes),))
     page = visit(html.render(review, STYLE)).page
     assert (
-        page.locator("summary code", has_text="kubectl").inner_text() == "kubectl delete <b>x</b>"
+        page.locator("summary code", has_text="rerun <b>").inner_text()
+        == "trainwright rerun <b>x</b>"
     )
     changes = tuple(replace(it, why=why) for it in changes)
     review = replace(review, environments=(replace(environment, changes=changes),))
     page = visit(html.render(review, STYLE)).page
     assert page.locator("summary", has_text=why).count() == 1
+
+
+def test_the_commands_of_all_jobs_of_a_row_are_together(visit: Visit) -> None:
+    review = plan_of(3)
+    (environment,) = review.environments
+    deleted = [f"kubectl delete pytorchjob/{it.file.name}" for it in environment.changes]
+    changes = tuple(
+        replace(it, why=f"{it.file.name} goes on until `{command}`")
+        for it, command in zip(environment.changes, deleted, strict=True)
+    )
+    review = replace(review, environments=(replace(environment, changes=changes),))
+    page = visit(html.render(review, STYLE)).page
+    assert "kubectl" not in page.locator("#list").inner_text()
+    assert "goes on until it is deleted" in page.locator("#list summary").first.inner_text()
+    unfold(page)
+    shown = page.locator(".commands pre").all_inner_texts()
+    assert {line for text in shown for line in text.splitlines()} == {*deleted}
 
 
 def test_no_script_but_its_own_runs(visit: Visit) -> None:

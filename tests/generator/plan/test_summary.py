@@ -322,8 +322,12 @@ def test_the_commands_of_all_jobs_of_a_row_are_shown() -> None:
     assert f"  {same}\n" in shown
     comment = markdown.render(changes, STYLE)
     row, *_, fold = comment.split("<details>")
-    assert re.sub(r"\\(.)", r"\1", row).count(same) == 1
-    assert "- `kubectl --namespace training delete pytorchjob/b-old pytorchjob/c-old`\n" in fold
+    row = re.sub(r"\\(.)", r"\1", row)
+    assert "a-old stays until it is deleted;<br>`trainwright rerun` begins another" in row
+    assert "the same for prod/b, prod/c, by the commands with the diff |" in row
+    assert "kubectl" not in row
+    for names in ("pytorchjob/a-old", "pytorchjob/b-old pytorchjob/c-old"):
+        assert f"- `kubectl --namespace training delete {names}`\n" in fold
 
 
 def test_commands_that_have_no_room_in_a_row_are_with_the_diff() -> None:
@@ -479,14 +483,17 @@ def test_a_command_beside_an_object_is_code_outside_of_a_link() -> None:
     found = review([])
     (environment,) = found.environments
     found = replace(found, environments=(replace(environment, objects=(gone,)),))
-    says = f"- ResourceQuota/team leaves git, and stays in the cluster until {command} in prod"
-    assert f"{says} (environments/prod/objects/team.yaml:3:18)\n" in markdown.render(found, STYLE)
+    says = "- prod ResourceQuota/team leaves git, and stays in the cluster until it is deleted"
+    comment = markdown.render(found, STYLE)
+    assert f"{says} (environments/prod/objects/team.yaml:3:18)\n" in comment
     link = replace(STYLE, link="https://git.example/tree/abc")
     url = "https://git.example/tree/abc/environments/prod/objects/team.yaml#L3"
     linked = f"{says} ([environments/prod/objects/team.yaml:3:18]({url}))\n"
     assert linked in markdown.render(found, link)
-    page = html.render(found, STYLE)
-    assert f"until <code>{command.strip('`')}</code> in prod" in page
+    page = html.render(found, link)
+    text = "<b>prod</b> ResourceQuota/team leaves git, and stays in the cluster until it is deleted"
+    anchor = f'<a href="{url}" rel="noreferrer">environments/prod/objects/team.yaml:3:18</a>'
+    assert f'{text} {anchor}<code class="command">{command.strip("`")}</code>' in page
 
 
 def test_what_happens_is_a_line_per_clause_and_a_command_is_whole() -> None:
@@ -494,4 +501,6 @@ def test_what_happens_is_a_line_per_clause_and_a_command_is_whole() -> None:
     found = review([replace(change("a"), why=why)])
     lines = ("a goes on until `kubectl x; y`;", "after that its progress is lost;", "b starts")
     assert "\n  ".join(lines) in text.render(found, STYLE)
-    assert "<br>".join(lines) in markdown.render(found, STYLE)
+    assert "<br>".join(("a goes on until it is deleted;", *lines[1:])) in markdown.render(
+        found, STYLE
+    )

@@ -111,7 +111,9 @@ def _cell(head: str, cell: table.Cell) -> Data:
 
 def _object(change: ObjectChange) -> Data:
     return {
-        "label": "; ".join((words.changed_object(change), *change.effects)),
+        "label": words.brief(words.changed_object(change)),
+        "commands": words.deletions(words.changed_object(change)),
+        "effects": change.effects,
         "environment": change.environment,
         "place": str(change.place),
         "lines": words.object_diff(change)[:_DIFF_LINES],
@@ -151,6 +153,8 @@ def _change(
         "tone": change.concern.tone,
         "team": change.team,
         "why": why,
+        "brief": words.brief(why),
+        "commands": words.deletions(why),
         "asked": requests(change.asked, currency, sign=True),
         "together": requests(group.asked, currency, sign=True) if group.others else [],
         "runs": "; ".join(words.runs(change)),

@@ -294,7 +294,7 @@ def _forged(plan: Plan) -> str:
 def _objects(plan: Plan, style: Style) -> str:
     """Return a list of changed additional objects, some of each kind."""
     lines = [
-        f"- {prose(words.changed_object(change), _TEXT)} in {cell(change.environment, _NAME)} "
+        f"- {cell(change.environment, _NAME)} {prose(_changed(change), _TEXT)} "
         f"({_place(change.place, style)}){_effects(change)}\n"
         for change in by_turns(plan.objects, lambda change: change.object.partition("/")[0])
         if change.action != "moved"
@@ -302,6 +302,10 @@ def _objects(plan: Plan, style: Style) -> str:
     lines += [f"- {prose(line, _TEXT)}\n" for line in words.moved_objects(plan)]
     items = _items(lines, _OBJECTS, "objects")
     return f"\nAdditional objects:\n{items}" if items else ""
+
+
+def _changed(change: ObjectChange) -> str:
+    return words.brief(words.changed_object(change))
 
 
 def _effects(change: ObjectChange) -> str:
@@ -317,14 +321,13 @@ def _row(group: Alike, style: Style, currency: str) -> tuple[str, ...]:
     change = group.first
     because = "<br>".join(_causes(change.causes, _CAUSES, style))
     what, why = words.happens(change)
+    why = words.brief(why)
     # What is too long is cut as a whole.
     lines = words.clauses(why) if len(why) <= _TEXT else [why]
     happens = [f"**{what}**: {'<br>'.join(prose(line, _TEXT) for line in lines)}"]
-    names = listed(group.others, _JOBS)
-    if len(same := words.same(names, group.commands)) > _TEXT:
-        same = f"{words.same(names, ())}, by the commands with the diff"
-    if same:
-        happens.append(prose(same, _TEXT))
+    if same := words.same(listed(group.others, _JOBS), ()):
+        by = ", by the commands with the diff" if group.commands else ""
+        happens.append(prose(f"{same}{by}", _TEXT))
     asks = cell(words.signed(group.asked, currency))
     job = f"{_ICONS[what]} {_owners([group])}"
     return (job, "<br>".join((*happens, *_runs(change))), because, asks)
@@ -391,7 +394,8 @@ def _details(group: Alike, style: Style) -> str:
     summary = f"{html(group.name)}: {words.happens(change)[0]}"
     others = _listed([*map(cell, group.others)], _KEPT)
     same = f"The same for {others}.\n\n" if others else ""
-    commands = [f"- `{code(command, _KEPT)}`\n" for command in group.commands]
+    every = dict.fromkeys((*words.deletions(words.happens(change)[1]), *group.commands))
+    commands = [f"- `{code(command, _KEPT)}`\n" for command in every]
     same += some(commands, _KEPT + _TEXT, "commands", "- {}\n")
     causes = "".join(f"- {line}\n" for line in _causes(change.causes, _MORE_CAUSES, style))
     return details(summary, f"{same}{causes}\n{fenced(words.diff(change))}")
@@ -400,7 +404,9 @@ def _details(group: Alike, style: Style) -> str:
 def _object_details(change: ObjectChange) -> str:
     what = "leaves git" if change.until else f"is {change.action}"
     summary = f"{html(change.environment)}: {html(change.object)} {what}"
-    return details(summary, fenced(words.object_diff(change)))
+    commands = words.deletions(words.changed_object(change))
+    shown = "".join(f"`{code(command, _KEPT)}`\n\n" for command in commands)
+    return details(summary, f"{shown}{fenced(words.object_diff(change))}")
 
 
 def _foot(plan: Plan, style: Style) -> str:

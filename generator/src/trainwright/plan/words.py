@@ -150,6 +150,19 @@ def clauses(sentence: str) -> list[str]:
     return found[1:]
 
 
+def brief(sentence: str) -> str:
+    """Return a sentence without the commands that delete what goes on."""
+    return _DELETION.sub("until it is deleted", sentence)
+
+
+def deletions(sentence: str) -> list[str]:
+    """Return the commands in a sentence that delete what goes on until then."""
+    return _DELETION.findall(sentence)
+
+
+_DELETION = re.compile("until `(kubectl [^`]++)`")
+
+
 def number(value: float) -> str:
     """A number as people write it: "1,536" or "0.5"."""
     rounded = round(value, 2)

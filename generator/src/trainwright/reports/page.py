@@ -11,11 +11,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Mapping
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding, Location
@@ -41,6 +43,7 @@ def document(name: str, title: str, style: Style, data: Mapping[str, Data], **sh
     script = f'"use strict";\n{_asset("page.js")}\n{_asset(f"{name}.js")}'
     values: Mapping[str, Data] = {
         "title": title,
+        "link": link,
         "policy": _policy(script, css),
         "style": css,
         "script": script,
@@ -89,21 +92,43 @@ def _asset(name: str) -> str:
     return (_ASSETS / name).read_text(encoding="utf-8")
 
 
-def _prose(text: str) -> str:
-    """Return words as markup, with code for what is in backticks, if they are in pairs."""
-    from markupsafe import Markup, escape  # with jinja2
+def _prose(link: str, text: str) -> str:
+    """Return words as markup, with code for what is in backticks, if they are in pairs, and links
+    to the places that it names, if the address of the repository is known.
+    """
+    from markupsafe import Markup  # with jinja2
 
     parts = text.split("`")
     if len(parts) % 2 == 0:
-        return escape(text)
+        return _linked(text, link)
     pairs = zip(parts, (*parts[1:], ""), strict=True)
-    marked = [Markup("{}<code>{}</code>").format(*pair) for pair in [*pairs][:-1:2]]
-    return Markup("").join((*marked, parts[-1]))
+    marked = [
+        Markup("{}<code>{}</code>").format(_linked(words, link), code)
+        for words, code in [*pairs][:-1:2]
+    ]
+    return Markup("").join((*marked, _linked(parts[-1], link)))
+
+
+# An authored line, with its column or without.
+_PLACE = re.compile(r"(environments/[^\s():]++):([0-9]++)(?::[0-9]++)?")
+
+
+def _linked(text: str, link: str) -> str:
+    from markupsafe import Markup, escape  # with jinja2
+
+    made, end = Markup(""), 0
+    for place in _PLACE.finditer(text) if link else ():
+        file, line = place.groups()
+        anchor = Markup('<a href="{}/{}#L{}" rel="noreferrer">{}</a>')
+        shown = anchor.format(link, quote(file), line, place.group())
+        made, end = made + escape(text[end : place.start()]) + shown, place.end()
+    return made + escape(text[end:])
 
 
 @cache
 def _templates() -> Environment:
-    from jinja2 import Environment, FunctionLoader, StrictUndefined  # 60 ms, for pages alone
+    # 60 ms, for pages alone
+    from jinja2 import Environment, FunctionLoader, StrictUndefined, pass_context
 
     templates = Environment(
         autoescape=True,
@@ -113,7 +138,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    templates.filters["prose"] = _prose
+    templates.filters["prose"] = pass_context(lambda shown, text: _prose(shown["link"], text))
     return templates
 
 

@@ -20,6 +20,15 @@ function prose(text) {
   return parts.length % 2 ? parts.map((part, at) => (at % 2 ? element("code", {}, part) : part)) : [text];
 }
 
+// Commands to be run one after the other, with a button that copies them.
+function commands(list) {
+  if (!list.length) return null;
+  const text = list.join("\n");
+  const button = element("button", { type: "button", class: "copy" }, "Copy");
+  button.addEventListener("click", () => navigator.clipboard.writeText(text).then(() => { button.textContent = "Copied"; }));
+  return element("div", { class: "commands" }, element("pre", {}, text), navigator.clipboard ? button : null);
+}
+
 async function unpack() {
   const text = atob(byId("data").content.textContent.trim());
   const bytes = Uint8Array.from(text, (letter) => letter.charCodeAt(0));

@@ -44,7 +44,7 @@ function diffTable(file) {
 
 function details(change, link) {
   const parts = [];
-  parts.push(element("p", {}, ...prose(change.why)));
+  parts.push(element("p", {}, ...prose(change.why)), commands(change.commands) ?? "");
   if (change.runs) parts.push(element("p", { class: "muted" }, change.runs));
   if (change.causes.length) parts.push(causes(change.causes, link));
   if (change.files === null) parts.push(element("p", { class: "note" }, "The diff was left out to keep this page small: run the plan in a terminal, or git diff."));
@@ -56,7 +56,8 @@ function details(change, link) {
 // Jobs to which the same happens are one row, which has a row for each of them inside.
 function row(changes, plan) {
   if (changes.length === 1) return single(changes[0], plan);
-  const inside = () => element("div", { class: "body" }, ...changes.map((change) => single(change, plan)));
+  const all = [...new Set(changes.flatMap((change) => change.commands))];
+  const inside = () => element("div", { class: "body" }, commands(all), ...changes.map((change) => single(change, plan)));
   return folded(summary(changes[0], changes), inside);
 }
 
@@ -72,7 +73,7 @@ function summary(change, changes) {
   return line({
     badges: [{ name: change.action, tone: change.tone }, ...change.concerns],
     job: change.job + others, team: change.team, asked: others ? change.together : change.asked,
-    why: [first ? element("code", { class: "cause" }, `${first.text}${more}`) : null, element("span", { class: "follows" }, ...prose(change.why))],
+    why: [first ? element("code", { class: "cause" }, `${first.text}${more}`) : null, element("span", { class: "follows" }, ...prose(change.brief))],
   });
 }
 
@@ -95,6 +96,9 @@ function shared(plan) {
       element("summary", {}, element("code", {}, file.file), " ", element("span", { class: "count" }, ...prose(file.reach))),
       causes(file.causes, plan.link))));
 }
+
+// What the template wrote as a command.
+document.querySelectorAll("code.command").forEach((code) => code.replaceWith(commands([code.textContent])));
 
 unpack().then((plan) => {
   plan.changes.forEach((change) => { change.chips = [change.action, ...change.concerns.map((one) => one.name)]; });
