@@ -75,6 +75,43 @@ def test_a_run_that_goes_on_counts_in_each_verb_until_it_ends(
     assert _numbers(prod, main) == {32 + 32 + 48}  # the first two go on
 
 
+def test_a_job_with_errors_counts_with_the_run_that_goes_on(copied: Copied, tmp_path: Path) -> None:
+    prod = copied(_prod, tmp_path / "clone")
+    _edited(prod, "nodes: 2", "nodes: 3")
+    vit = prod.root / "environments/prod/jobs/vit.yaml"
+    vit.write_text(vit.read_text().replace("nodes: 2", "nodez: 2"))
+    assert _numbers(prod, "HEAD") == {32 + 32 + 48}
+
+
+def test_an_edit_that_waits_for_the_next_run_counts_with_that(
+    copied: Copied, tmp_path: Path
+) -> None:
+    """What a live object does not take is known once it is rendered, which check does, too."""
+    prod = copied(_prod, tmp_path / "clone")
+    trainjobs = "targets: {trainjob: {version: '2.3'}}"
+    environment = prod.root / "environments/prod/environment.yaml"
+    text = re.sub(r"(?m)^targets: .*$", trainjobs, environment.read_text())
+    environment.write_text(text.replace("gpuHours: 100", "gpuHours: 10"))
+    for name in ("llm", "vit"):
+        path = prod.root / f"environments/prod/jobs/{name}.yaml"
+        path.write_text(path.read_text().replace("name: ", "target: trainjob\nname: ", 1))
+    assert prod.run("render").exit_code == 0
+    git_repository.commit(prod.root)
+    before = _hours(prod)
+    _edited(prod, "maxDuration: 2h", "maxDuration: 4h")
+    assert _hours(prod) == before
+
+
+def _hours(repository: Repository) -> list[str]:
+    """The GPU-hours that check and report say."""
+    said = OVER.search(repository.run("check").stdout)
+    shown = re.search(r"([0-9]+) of 10 GPU-hours", repository.run("report").stdout)
+    assert said is not None
+    assert shown is not None
+    assert said.group(1) == shown.group(1)
+    return [said.group(1)]
+
+
 def test_a_required_budget_stops_a_merge(copied: Copied, tmp_path: Path) -> None:
     prod = copied(_prod, tmp_path / "clone")
     environment = prod.root / "environments/prod/environment.yaml"

@@ -19,6 +19,7 @@ from trainwright.cluster.errors import ClusterError
 from trainwright.cluster.status import RunStatus, Unread
 from trainwright.kinds.state import Phase, State
 from trainwright.overview.collect import overview
+from trainwright.overview.timeline import timeline
 from trainwright.overview.trouble import troubles
 from trainwright.runs.workspace import RunState
 
@@ -250,7 +251,7 @@ def test_the_report_counts_it_and_names_what_ends_it(prod: Repository) -> None:
     assert {fit.what: fit.need for fit in environment.fits}["pool h100"] == 20
     (item,) = next(it for it in troubles(found) if it.kind == "waiting for deletion").items
     assert item.name == "prod/llm"
-    why = r"llm-\w+ holds 8 GPUs until `kubectl --namespace training delete .+`"
+    why = r"llm-\w+ holds 8 GPUs until it is deleted"
     assert re.fullmatch(why, item.why)
     later = overview(prod.root, built, today=NEXT_DAY)
     assert later.environments[0].active.gpus.low == 12
@@ -315,3 +316,35 @@ def test_the_report_counts_what_the_cluster_has(
     )
     found = overview(prod.root, workspace, [status], unread=unread, today=THAT_DAY)
     assert found.environments[0].active.gpus.low == gpus
+
+
+def _unready(repository: Repository) -> dict[str, list[str]]:
+    """The jobs that need attention in a report, by kind."""
+    built = trainwright.api.Repository(repository.root).build()
+    found = troubles(overview(repository.root, built, today=THAT_DAY))
+    return {it.kind: [item.name for item in it.items] for it in found}
+
+
+@GONE
+def test_the_report_of_an_unrendered_edit_counts_as_the_plan_does(
+    leave: Callable[[Repository], None], there: int, prod: Repository
+) -> None:
+    leave(prod)
+    built = trainwright.api.Repository(prod.root).build()
+    (environment,) = overview(prod.root, built, today=THAT_DAY).environments
+    assert environment.active.gpus.low == there
+    stale = [] if leave is removed else ["prod/llm"]
+    assert _unready(prod).get("not rendered", []) == stale
+    merged(prod)
+    assert "not rendered" not in _unready(prod)
+
+
+def test_a_run_that_goes_on_is_not_over_in_the_timeline(prod: Repository) -> None:
+    replaced(prod)
+    merged(prod)
+    built = trainwright.api.Repository(prod.root).build()
+    bars = {
+        today: {bar["kind"] for bar in timeline(overview(prod.root, built, today=today))["bars"]}
+        for today in (THAT_DAY, NEXT_DAY)
+    }
+    assert bars == {THAT_DAY: {"began"}, NEXT_DAY: {"began", "over"}}

@@ -18,6 +18,8 @@ from trainwright.plan.left import Departures
 from trainwright.plan.model import LeftRun
 from trainwright.render.build import Build
 from trainwright.reports import redacted
+from trainwright.runs.decision import Step
+from trainwright.runs.record import ENDED
 from trainwright.runs.workspace import JobRun, RunState, Workspace
 from trainwright.specs import demand
 from trainwright.specs.capacity import check_capacity
@@ -41,7 +43,7 @@ def overview(
         environments=(
             *(
                 _environment(
-                    build.workspace,
+                    build,
                     environment.name,
                     environment.jobs,
                     seen,
@@ -63,19 +65,20 @@ def overview(
 
 
 def _environment(
-    workspace: Workspace,
+    build: Build,
     name: str,
     files: Sequence[JobFile],
     live: Mapping[tuple[str, str], RunStatus],
     left: tuple[LeftRun, ...],
 ) -> EnvironmentOverview:
+    workspace = build.workspace
     environment = workspace.sound(name)
     finished: defaultdict[str, list[LedgerEntry]] = defaultdict(list)
     for entry in workspace.ledger(name).runs.values():
         finished[entry.job].append(entry)
     by_job = _by_job(left)
     jobs = tuple(
-        replace(_job(workspace, file, tuple(finished[file.name]), live), left=by_job.pop(file, ()))
+        replace(_job(build, file, tuple(finished[file.name]), live), left=by_job.pop(file, ()))
         for file in files
     )
     gone = tuple(_gone(file, runs) for file, runs in by_job.items() if not workspace.has(file))
@@ -136,12 +139,13 @@ def _still_there(
 
 
 def _job(
-    workspace: Workspace,
+    build: Build,
     file: JobFile,
     finished: tuple[LedgerEntry, ...],
     live: Mapping[tuple[str, str], RunStatus],
 ) -> JobOverview:
-    run, asking = workspace.run(file), workspace.asking(file)
+    workspace, asking = build.workspace, build.asking(file)
+    run = workspace.run(file)
     return JobOverview(
         file=file,
         run=run,
@@ -149,7 +153,19 @@ def _job(
         demand=asking.demand,
         finished=tuple(sorted(finished, key=lambda entry: entry.finished, reverse=True)),
         live=live.get((str(file), run.object)),
+        stale=_is_stale(workspace, file),
     )
+
+
+def _is_stale(workspace: Workspace, file: JobFile) -> bool:
+    """Whether rendering would change the run of a job that is rendered."""
+    record = workspace.record(file)
+    if record is None or workspace.current_job(file) is not None:
+        return False
+    decision = workspace.job(file).decision
+    if decision is None or decision.step is Step.END:
+        return decision is not None and record.state not in ENDED
+    return decision.step in (Step.BEGIN, Step.ADJUST)
 
 
 def with_goodput(bare: Overview, reports: Sequence[RunGoodput]) -> Overview:

@@ -173,6 +173,7 @@ def _job(
         "why": [
             ": ".join(filter(None, (kind.kind, item.why))) for kind in needs for item in kind.items
         ],
+        "commands": [run.command for run in job_overview.left],
         "held": [cause_data(held, lines) for held in job_overview.run.held],
         "finished": [
             {

@@ -35,6 +35,7 @@ class JobOverview:
     goodput: tuple[RunGoodput, ...] = ()  # of its runs, the present one first
     live: RunStatus | None = None
     left: tuple[LeftRun, ...] = ()
+    stale: bool = False  # whether its rendered files are not those of its sources
 
     @property
     def held(self) -> Demand:

@@ -83,9 +83,11 @@ def _bars(
 
 
 def _happened(overview: Overview) -> Iterator[tuple[date, str]]:
+    """Yield the day and the kind of each event. What left git and goes on is not over."""
+    goes_on = {run.object for environment in overview.environments for run in environment.left}
     for event in overview.events:
         day = datetime.fromisoformat(event.when).date()
-        if event.what in _OVER:
+        if event.what in _OVER and event.object not in goes_on:
             yield day, "over"
         elif event.what == "began":
             yield day, "began"

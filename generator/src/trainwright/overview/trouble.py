@@ -35,6 +35,7 @@ def troubles(overview: Overview) -> tuple[Attention, ...]:
             elsewhere("over limit", Concern.EXCEEDS, short, "capacity"),
             of_jobs("waiting for deletion", Concern.RISKS, waiting),
             elsewhere("not read", Concern.RISKS, unread),
+            of_jobs("not rendered", Concern.RISKS, _unrendered(overview)),
             of_jobs("outdated", Concern.RISKS, outdated),
         )
     )
@@ -96,7 +97,14 @@ def _waiting(overview: Overview) -> Iterator[Item]:
             yield Item(str(run), f"{run.object} {run.state.phase.value}")
     for left in (run for environment in overview.environments for run in environment.left):
         if (str(left.file), left.object) not in seen:
-            yield Item(str(left.file), f"{left.object} {words.left_run(left)}")
+            yield Item(str(left.file), words.brief(f"{left.object} {words.left_run(left)}"))
+
+
+def _unrendered(overview: Overview) -> Iterator[Item]:
+    """Yield the jobs of which the sums count what their sources ask for, which is not rendered."""
+    for job in overview.jobs:
+        if job.stale:
+            yield Item(str(job.file), "its rendered files are not up to date: `trainwright render`")
 
 
 def _unread(overview: Overview) -> Iterator[Item]:

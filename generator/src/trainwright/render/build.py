@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from trainwright.datatypes import same
 from trainwright.datatypes.data import Data
@@ -36,11 +36,12 @@ from trainwright.render.cache import Remembered
 from trainwright.render.policy import EnvironmentCheck, has_unknown_run
 from trainwright.runs import collisions, kustomization
 from trainwright.runs import record as records
-from trainwright.runs.decision import awaiting
+from trainwright.runs.decision import Decision, awaiting
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded
+from trainwright.runs.recorded_job import began_in, job_of
 from trainwright.runs.wiring_files import WiringFiles
-from trainwright.runs.workspace import Workspace
+from trainwright.runs.workspace import Asking, Workspace
 from trainwright.specs import ledger, own_objects
 from trainwright.specs.demand import Demand
 from trainwright.specs.select import Selection, select
@@ -80,6 +81,10 @@ class BuildOptions:
     left: Callable[[Workspace, str], Sequence[tuple[Job, Demand]]] = lambda *_: ()
 
 
+# The record of a job's run after rendering, and what rendering decided.
+Settled: TypeAlias = tuple[Record, Decision | None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentBuild:
     """One environment: what rendered/ should hold, how it differs on disk, and the findings.
@@ -88,6 +93,7 @@ class EnvironmentBuild:
     rendered, since they were changed by hand. `underived` are findings about files that cannot be
     derived from the sources; rendering replaces these. `begun` are the records of the runs that
     begin, `staying` the objects of those that they replace and that no GitOps engine deletes.
+    `settled` has what became of the runs of jobs that had to be rendered.
     """
 
     name: str
@@ -99,6 +105,7 @@ class EnvironmentBuild:
     underived: tuple[Finding, ...] = ()
     begun: tuple[Record, ...] = ()
     staying: frozenset[str] = frozenset()
+    settled: Mapping[JobFile, Settled] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def folder(self) -> str:
@@ -125,6 +132,11 @@ class Build:
     @property
     def failed(self) -> bool:
         return any(finding.severity is Severity.ERROR for finding in self.findings)
+
+    def asking(self, file: JobFile) -> Asking:
+        """Return what a job requests once it is rendered; with errors, what its run does."""
+        settled = (it.settled.get(file) for it in self.environments if it.name == file.environment)
+        return _asking(self.workspace, file, next(settled, None))
 
     def is_outdated(self, file: JobFile) -> bool:
         """Whether the run of a job does not have all values of its sources."""
@@ -212,6 +224,24 @@ def _wiring(
     yield from (it for it in (*files.refused, *files.warned) if it.subject in names)
     for path, message, remedy in (files if whole else files.of(names)).problems:
         yield dx.STALE_WIRING.at(Location(path), message, remedy=remedy, subject=WIRING)
+
+
+def _asking(workspace: Workspace, file: JobFile, settled: Settled | None) -> Asking:
+    """Return what a job requests by what rendering makes of its run, if that is known; with errors,
+    what the run does that nothing then replaces.
+    """
+    if settled is not None:
+        record, decision = settled
+        return workspace.asked_by(replace(workspace.job(file), record=record, decision=decision))
+    asking, recorded = workspace.asking(file), workspace.record(file)
+    environment = workspace.sound(file.environment)
+    stays = recorded is not None and recorded.state == "active" and environment is not None
+    if asking.job or not stays or workspace.job(file).decision is not None:
+        return asking
+    assert recorded is not None
+    assert environment is not None
+    job = job_of(recorded, file, began_in(recorded, environment))
+    return Asking(job, workspace.demand(job)) if job else asking
 
 
 def _unrendered(
@@ -359,6 +389,7 @@ class _Work:
         self._texts: dict[str, str] = {}
         self._begun: list[Record] = []
         self._staying: set[str] = set()
+        self._settled: dict[JobFile, Settled] = {}
 
     def pending(self) -> Iterator[batch.Item]:
         """Yield the jobs to render: their run or state changes, or findings are not known yet."""
@@ -430,6 +461,7 @@ class _Work:
         if item.check_next_runs:
             self._kept.keep(job, outcome, inputs)
         if rendered.record is not None:
+            self._settled[rendered.file] = (rendered.record, rendered.decision)
             self._runs[job] = rendered.record
             text = records.text(rendered.file.path, rendered.record)
             self._texts[f"{job}/{RECORD_FILE}"] = text
@@ -472,6 +504,7 @@ class _Work:
             underived=tuple(map(derive.finding, self._underived)),
             begun=tuple(self._begun),
             staying=frozenset(self._staying),
+            settled=self._settled,
         )
 
     @property
@@ -491,6 +524,7 @@ class _Work:
             complete=self._selection.whole,
             refused=dict(self._refused()),
             left=lambda: self._options.left(self._workspace, self.name),
+            asking=lambda file: _asking(self._workspace, file, self._settled.get(file)),
         )
         return checked.findings(self._workspace, self._options.today)
 

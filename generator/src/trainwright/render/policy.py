@@ -23,7 +23,7 @@ from trainwright.runs import collisions
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import Record
-from trainwright.runs.workspace import Workspace
+from trainwright.runs.workspace import Asking, Workspace
 from trainwright.specs import capacity, ledger
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand
@@ -39,8 +39,8 @@ class EnvironmentCheck:
 
     `unknown` are jobs that may have an unknown run. `refused` are findings about edits of live
     objects, by job ("" for one's own objects); `left` returns the runs that go on although git has
-    them no more. `whole` is whether all jobs of the environment were checked, `complete` whether
-    all were selected.
+    them no more, `asking` what a job requests once it is rendered. `whole` is whether all jobs of
+    the environment were checked, `complete` whether all were selected.
     """
 
     name: str
@@ -51,6 +51,7 @@ class EnvironmentCheck:
     whole: bool
     refused: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     left: Left | None = None
+    asking: Callable[[JobFile], Asking] | None = None
     complete: bool = True
 
     def findings(self, workspace: Workspace, today: str) -> tuple[Finding, ...]:
@@ -78,7 +79,7 @@ class EnvironmentCheck:
 
     def _over_budget(self, workspace: Workspace, environment: Environment) -> Iterator[Finding]:
         """Yield a finding for each budget that the runs of the environment exceed together."""
-        asked = (workspace.asking(file) for file in self.jobs)
+        asked = map(self.asking or workspace.asking, self.jobs)
         left = self.left() if self.left else ()
         demands = [*((it.job, it.demand) for it in asked if it.job), *left]
         fits = capacity.check_capacity(environment, demands)

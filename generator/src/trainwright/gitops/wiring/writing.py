@@ -135,7 +135,8 @@ def left_in_cluster(folder: Path, removed: Iterable[str], surveyed: LoadedSites)
     by its path; none where a file that is written has the same objects, as under another name of
     their environment.
     """
-    written = {Manifest(body=body).identity for site in surveyed.sites for body in _objects(site)}
+    built = (objects for site in surveyed.sites for objects in _build(site).values())
+    written = {Manifest(body=body).identity for body in chain.from_iterable(built)}
     commands = {}
     for path in (it for it in removed if "/" in it):  # others are a part of Argo CD's settings
         objects: list[Manifest] = []

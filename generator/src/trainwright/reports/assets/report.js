@@ -34,6 +34,8 @@ function details(job, link) {
   if (job.held.length) {
     parts.push(element("p", {}, "Keeps old values until ", element("code", {}, `trainwright rerun ${job.job}`), ":"), causes(job.held, link));
   }
+  const deletions = job.commands.filter(Boolean);
+  if (deletions.length) parts.push(element("p", {}, "What git has no more goes on until it is deleted:"), commands(deletions));
   if (job.roles.length) {
     parts.push(element("table", { class: "list" },
       element("caption", {}, "Roles"),
@@ -57,7 +59,7 @@ function row(job, report) {
   const lines = [...job.why, job.live && `in the cluster: ${job.live.phase}`, present && `goodput ${present.goodput}`].filter(Boolean);
   return folded(line({
     badges: [{ name: job.status, tone: job.tone }], job: job.job, team: job.team, asked: job.asked,
-    why: lines.length ? lines.map((text) => element("span", { class: "reason" }, text)) : [element("code", { class: "object" }, job.object)],
+    why: [...lines.map((text) => element("span", { class: "reason" }, ...prose(text))), job.object ? element("code", { class: "object" }, job.object) : null],
   }), () => details(job, report.link));
 }
 
