@@ -18,8 +18,8 @@ from repository import ENVIRONMENT, Repository
 
 MISTAKES = {
     f"{of}: {name}": mistake
-    for of, group in yaml.safe_load(
-        Path(__file__).with_name("first_mistakes.yaml").read_text("utf-8")
+    for of, group in yaml.load(
+        Path(__file__).with_name("first_mistakes.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader
     ).items()
     for name, mistake in group.items()
 }
@@ -125,7 +125,7 @@ def test_a_command_line_keeps_its_words(
     _write(repository, {}, f"entrypoint: {{{written}}}", "")
     assert repository.run("check", "--fix", "--yes").exit_code == 0
     text = (repository.root / "environments" / JOB_FILE).read_text()
-    assert yaml.safe_load(text)["entrypoint"] == meant
+    assert yaml.load(text, Loader=yaml.CSafeLoader)["entrypoint"] == meant
 
 
 _TORCHRUN = {"entrypoint": {"script": "train.py"}, "launcher": "torchrun"}
@@ -199,7 +199,7 @@ def test_what_starts_a_program_is_no_argument_of_python(
     _write(repository, {}, f"entrypoint: {written}", "")
     done = repository.run("check", "--fix", "--yes")
     text = (repository.root / "environments" / JOB_FILE).read_text()
-    spec = yaml.safe_load(text)
+    spec = yaml.load(text, Loader=yaml.CSafeLoader)
     keys = ("entrypoint", "launcher", "launcherOptions", "procsPerNode")
     assert {key: spec[key] for key in keys if key in spec} == meant, done.output
     assert spec["nodes"] == 2

@@ -65,7 +65,7 @@ def _is_rendered_or_refused(feature: Data, variant: Data, shared: Callable[[str]
     assert seen
     if feature.name != "backend":  # gloo is what a job without GPUs uses anyhow
         assert any(words not in plain for words in seen), "it is there without being asked for"
-    version = yaml.safe_load(variant.options).get("version", "")
+    version = yaml.load(variant.options, Loader=yaml.CSafeLoader).get("version", "")
     for body in filter(None, yaml.load_all(text, Loader=yaml.CSafeLoader)):
         crd = crds.at_hand(body, version)
         assert crd is None or crds.errors(shared(crd), body) == []
@@ -320,7 +320,9 @@ def test_a_gang_is_part_of_a_run_s_name(repository: Repository) -> None:
 def test_gitops_applies_no_compose_file(repository: Repository) -> None:
     files = _render(repository, "a", "target: compose\nentrypoint: {script: t.py}\n")
     assert set(files) == {"compose.yaml", "values.yaml"}
-    kustomization = yaml.safe_load(repository.tree()["all/rendered/kustomization.yaml"])
+    kustomization = yaml.load(
+        repository.tree()["all/rendered/kustomization.yaml"], Loader=yaml.CSafeLoader
+    )
     assert kustomization["resources"] == []
 
 
@@ -391,7 +393,7 @@ def test_root_is_refused_where_the_environment_or_the_spec_says_so(
     repository.environment("x", f"podSecurity: {security}\n")
     repository.job("x/a", user)
     assert repository.run("render", "x").exit_code == 0
-    body = yaml.safe_load(repository.tree()["x/rendered/a/pytorchjob.yaml"])
+    body = yaml.load(repository.tree()["x/rendered/a/pytorchjob.yaml"], Loader=yaml.CSafeLoader)
     pod = body["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"] is expected
 

@@ -52,8 +52,23 @@ def test_a_forged_tree_is_refused(how: str, forged: Repository) -> None:
     commit(forged.root, "More of the harmless job")
     refused(forged)
     assert planned(forged)["underived"]
-    if how not in BY_HAND:
-        _is_taken_back(forged)
+
+
+# What is rendered again does not depend on what was forged: one shows it, and the others by turns.
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(how, marks=() if how == "image" else pytest.mark.slow)
+        for how in FORGED
+        if how not in BY_HAND
+    ],
+)
+def test_rendering_again_takes_back_what_was_refused(how: str, forged: Repository) -> None:
+    FORGED[how](forged.root)
+    commit(forged.root, "More of the harmless job")
+    refused(forged)
+    assert planned(forged)["underived"]
+    _is_taken_back(forged)
 
 
 def _is_taken_back(forged: Repository) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import git_repository
 from git_repository import git
-from repository import Repository
+from repository import Copied, Repository
 
 POOLS = """\
 pools:
@@ -26,15 +26,18 @@ def beside(*names: str) -> str:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
+def repository(tmp_path: Path, copied: Copied) -> Repository:
     """prod/a extends a base and adds to it, prod/b has all of its own; both are rendered."""
-    made = Repository(git_repository.init(tmp_path))
+    return copied(_begin, tmp_path)
+
+
+def _begin(folder: Path) -> None:
+    made = Repository(git_repository.init(folder))
     made.environment("prod", POOLS)
     made.write("base/jobs/llm.yaml", f"{BASE}flags: {{epochs: 3}}\n{beside('x', 'y')}")
     made.job("prod/a", f"extends: base/llm\npool: p\n{beside('z')}")
     made.job("prod/b", beside("x", "y"))
     committed(made)
-    return made
 
 
 def committed(repository: Repository) -> None:

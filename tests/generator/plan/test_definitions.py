@@ -13,16 +13,20 @@ import yaml
 
 import git_repository
 from git_repository import git
-from repository import Repository
+from repository import Copied, Repository
 
 TARGETS = 'trainjob: {version: "2.3"}, jobset: {version: "0.10"}, job: {}'
 PLACE = {"file": "environments/prod/jobs/other.yaml", "line": 9}
 
 
 @pytest.fixture
-def cloned(tmp_path: Path) -> Repository:
+def cloned(tmp_path: Path, copied: Copied) -> Repository:
     """A repository whose main branch has a TrainJob and one of another kind."""
-    repository = Repository(git_repository.init(tmp_path / "clone"))
+    return copied(_begin, tmp_path / "clone")
+
+
+def _begin(folder: Path) -> None:
+    repository = Repository(git_repository.init(folder))
     path = repository.environment("prod")
     path.write_text(path.read_text().replace("targets: {", f"targets: {{{TARGETS}, "))
     repository.job("prod/llm", "target: trainjob\n")
@@ -30,7 +34,6 @@ def cloned(tmp_path: Path) -> Repository:
     git_repository.commit(repository.root)
     git(repository.root, "checkout", "--quiet", "-b", "change")
     merge(repository)
-    return repository
 
 
 def merge(repository: Repository) -> None:

@@ -12,7 +12,7 @@ import pytest
 import git_repository
 from git_repository import git
 from opened_page import Visit
-from repository import Repository
+from repository import Copied, Repository
 from trainwright.api import wired
 from trainwright.files.tree import Folder
 from trainwright.runs.wiring_files import WiringFiles
@@ -53,8 +53,8 @@ def _begun(folder: Path, engine: str = "flux", prune: str = "immediate") -> Repo
 
 
 @pytest.fixture
-def flux(tmp_path: Path) -> Repository:
-    return _begun(tmp_path / "clone")
+def flux(tmp_path: Path, copied: Copied) -> Repository:
+    return copied(_begun, tmp_path / "clone")
 
 
 def _plan(repository: Repository, output: str = "text") -> str:

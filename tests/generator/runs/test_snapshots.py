@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repository import Repository
+from repository import Copied, Repository
 
 POOLS = """\
 pools:
@@ -39,14 +39,17 @@ maxDuration: 2h
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
+def repository(tmp_path: Path, copied: Copied) -> Repository:
     """prod/llm, which extends a base and has a pool, rendered."""
-    made = Repository(tmp_path)
+    return copied(_begin, tmp_path)
+
+
+def _begin(folder: Path) -> None:
+    made = Repository(folder)
     made.environment("prod", POOLS)
     made.write("base/jobs/llm.yaml", BASE.replace("BASE", "llm"))
     made.write("prod/jobs/llm.yaml", EXTENDING)
     rendered(made)
-    return made
 
 
 def rendered(repository: Repository, *arguments: str) -> dict[str, str]:

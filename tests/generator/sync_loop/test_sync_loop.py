@@ -135,7 +135,13 @@ def test_without_asking_first_running_jobs_are_lost(
     assert _is_found("was deleted while it ran", versions)
 
 
-@pytest.mark.parametrize("fault", ["begins, and git does not have it", "deleted, and git has it"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param("begins, and git does not have it", marks=pytest.mark.slow),
+        "deleted, and git has it",
+    ],
+)
 def test_syncs_that_wait_for_a_confirmation_are_noticed(
     fault: str, versions: tuple[Tool, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +247,7 @@ class Naive(Loop):
         return {identity(body): (job, body) for job, body in found if body is not None}
 
 
+@pytest.mark.slow
 def test_plain_manifests_with_a_ttl_fail_in_every_way(versions: tuple[Tool, ...]) -> None:
     found: set[str] = set()
     for seed in range(25):
