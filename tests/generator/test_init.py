@@ -252,7 +252,7 @@ def test_all_that_is_missing_or_wrong_is_named_at_once() -> None:
 def test_what_starts_runs_is_told_where_an_engine_does(tmp_path: Path, engine: str) -> None:
     folder = str(tmp_path / "new")
     done = CliRunner().invoke(main, ["init", folder, "--engine", engine, "--target", "trainjob"])
-    told = "A push starts runs, once wiring is applied to the cluster." in done.stderr
+    told = "A push starts runs, once wiring/ is applied to the cluster." in done.stderr
     assert told == (engine != "none")
 
 

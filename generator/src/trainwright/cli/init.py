@@ -231,4 +231,4 @@ def _say(folder: Path, written: Iterable[str], answers: Answers) -> None:
             err=True,
         )
     if answers.engine != "none":
-        click.echo(f"A push starts runs, once {WIRING} is applied to the cluster.", err=True)
+        click.echo(f"A push starts runs, once {WIRING}/ is applied to the cluster.", err=True)
