@@ -1464,6 +1464,77 @@ def test_what_a_replaced_run_has_saved_is_named(case: str, repository: Repositor
     assert sentence.replace("NAME", name) in change["why"]
 
 
+# --- a pool by another name ----------------------------------------------------------------------
+
+TOLERATES = "tolerations: [{key: sku, operator: Equal, value: gpu, effect: NoSchedule}]"
+RENAMED = POOLS.replace("h100: {", f"h100: {{{TOLERATES}, ").replace("queueing: kueue", "")
+ROLE = (
+    "target: jobset\nroles: {data: {entrypoint: {argv: [serve]}, pool: cpu, resources: {gpu: 0}}}\n"
+)
+
+
+@pytest.mark.parametrize("render", [False, True])
+def test_a_pool_by_another_name_changes_nothing_but_its_rows(
+    render: bool, copied: Copied, tmp_path: Path
+) -> None:
+    cloned = copied(_pooled, tmp_path / "clone")
+    for path in ("prod/environment.yaml", "prod/jobs/llm.yaml", "base/jobs/common.yaml"):
+        edit(cloned, path, "h100", "h200")
+    if render:
+        assert cloned.run("render").exit_code == 0
+    found = plan(cloned)
+    assert found["changes"] == []
+    assert found["sharedFiles"] == []
+    assert found["verdict"] == "Nothing changes for any job"
+    shown = cloned.run("plan", "--against", "main").stdout
+    assert re.search(r"^prod +pool h100 +16 → 0 GPUs +32 → 0 +\$80 → \$0$", shown, re.MULTILINE)
+    assert re.search(
+        r"^prod +pool h200 +0 → 16 of 16 GPUs +0 → 32 +\$0 → \$80$", shown, re.MULTILINE
+    )
+    assert "outdate" not in shown
+    # The run still knows what its pool was: another toleration outdates it, and that alone.
+    edit(cloned, "prod/environment.yaml", "value: gpu", "value: b200")
+    if render:
+        held = {
+            change["job"]: {it["path"]: it["before"] for it in change["causes"]}
+            for change in plan(cloned)["changes"]
+        }
+        assert [*held["prod/llm"]] == ["pools.h200.tolerations"]
+        assert held["prod/other"] == {**held["prod/llm"], "pool": '"h100"'}
+
+
+def test_a_price_with_another_name_is_no_request(copied: Copied, tmp_path: Path) -> None:
+    """What a merge requests, and what all cost, are the same sums in each place."""
+    cloned = copied(_pooled, tmp_path / "clone")
+    for path in ("prod/environment.yaml", "prod/jobs/llm.yaml", "base/jobs/common.yaml"):
+        edit(cloned, path, "h100", "h200")
+    edit(cloned, "prod/environment.yaml", "pricePerGpuHour: 2.5", "pricePerGpuHour: 3")
+    edit(cloned, "prod/environment.yaml", "budget:", "defaults: {env: {LEVEL: debug}}\nbudget:")
+    assert cloned.run("render").exit_code == 0
+    found = plan(cloned)
+    assert [change["action"] for change in found["changes"]] == ["outdated", "outdated"]
+    assert found["verdict"] == "Outdates 2 jobs"
+    shown = cloned.run("plan", "--against", "main").stdout
+    assert re.search(r"^prod +budget +32 of 100 +\$80 → \$96$", shown, re.MULTILINE)
+    assert "THIS CHANGE" not in shown
+
+
+def _pooled(folder: Path) -> None:
+    """A job that names its pool, with a role in another, and one that a base puts there."""
+    repository = Repository(git_repository.init(folder))
+    repository.environment("prod", RENAMED)
+    edit(repository, "prod/environment.yaml", "targets: {", "targets: {jobset: {}, ")
+    base = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: common\n"
+    repository.write("base/jobs/common.yaml", f"{base}pool: h100\n")
+    gpus = ("memory: 1Gi}", "memory: 1Gi, gpu: 4}")
+    for name, line in (("llm", f"pool: h100\n{ROLE}"), ("other", "extends: base/common\n")):
+        path = repository.job(f"prod/{name}", line)
+        path.write_text(path.read_text().replace(*gpus))
+    assert repository.run("render").exit_code == 0
+    git_repository.commit(repository.root, "Begin")
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+
+
 # --- what decides which runs are applied ---------------------------------------------------------
 
 LISTS = "prod/rendered/kustomization.yaml"

@@ -139,9 +139,10 @@ class JobChange:
     @property
     def asked(self) -> Demand:
         """Like `delta`, but a new run requests all its hours again, whatever the old one used, and
-        a finished one gives nothing back.
+        a finished one gives nothing back. A run that stays as it is requests nothing, whatever its
+        pool costs or is called now.
         """
-        if self.action is Action.RETIRED:
+        if self.action in (Action.RETIRED, Action.OUTDATED):
             return NOTHING
         if self.action is not Action.NEW_RUN or self.after is None:
             return self.delta

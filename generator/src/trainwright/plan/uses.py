@@ -40,7 +40,7 @@ def uses(
     parts = [part for change in changes for part in _parts(change)]
     standing = [part for job, it in after for part in _split(it, it, job.queue)]
     earlier = [part for job, it in before or () for part in _split(it, it, job.queue)]
-    named = (*parts, *earlier, *(standing if every else ()))
+    named = (*parts, *earlier, *(standing if every or before is not None else ()))
     names = dict.fromkeys(what for part in named for what in part.whats)
     for what in sorted(names, key=_rank):
         concerned = [part for part in parts if what in part.whats]
@@ -61,12 +61,13 @@ def uses(
 
 def _parts(change: JobChange) -> Iterator[_Part]:
     again = change.action is Action.NEW_RUN and change.after is not None
-    uncredited = again or change.action is Action.RETIRED
+    stays = change.action is Action.OUTDATED
+    uncredited = again or stays or change.action is Action.RETIRED
     if (was := change.before) is not None:
         less = change.left - was.demand
         yield from _split(less, NOTHING if uncredited else less, was.queue)
     if (now := change.after) is not None:
-        yield from _split(now.demand, now.demand, now.queue)
+        yield from _split(now.demand, NOTHING if stays else now.demand, now.queue)
 
 
 def _split(delta: Demand, requested: Demand, queue: str) -> Iterator[_Part]:

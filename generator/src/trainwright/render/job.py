@@ -437,6 +437,10 @@ def _attributed(work: _Work, held: Collection[str] = ()) -> Record:
     ):
         job, inherited = dict(was.job), dict(was.inherited)
     kept = replace(was, job=job, inherited=inherited, state=decision.state, held=tuple(held))
+    pools = was.environment.get("pools")
+    if pools and decision.step is not Step.END:
+        named = meaning.pools_by_name(pools, was.spec, kept.spec)
+        kept = replace(kept, environment={**was.environment, "pools": named})
     if kept != was:
         kept = replace(kept, source=work.source)
     return kept

@@ -203,9 +203,9 @@ def _held(sources: Sources, record: Record) -> Iterator[ValueChange]:
                 path, before, after, files.decided_by(spec, path) or spec.authored(path)
             )
     then, now = _facts(sources, record)
-    pool, pool_now = (list(facts.get("pools", {}).values()) for facts in (then, now))
-    if pool and pool == pool_now:
-        then = {**then, "pools": now["pools"]}  # at most the name is another
+    if pools := then.get("pools"):  # of which at most the name is another
+        named = meaning.pools_by_name(pools, record.spec, sources.spec.data)
+        then = {**then, "pools": named}
     for path, before, after in differences(then, now, ORDERED):
         if _renders_alike(sources, record, path):
             continue

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from trainwright.datatypes.data import Data
+from trainwright.datatypes.data import Data, text
 from trainwright.datatypes.job import ORDERED
 from trainwright.datatypes.pointer import Pointer, lookup, with_value, without_value
 from trainwright.datatypes.same import ORDER, Difference, differences, digest_of_data, identical
@@ -146,6 +146,21 @@ def attributed(
         if not isinstance(value, Mapping):
             inherited = _with(inherited, path, value)
     return job, inherited
+
+
+def pools_by_name(facts: Spec, was: Spec, now: Spec) -> dict[str, Data]:
+    """Return the recorded facts of pools by the names that a spec has for them now: those of a run
+    that goes on are the same nodes under another name at most.
+    """
+    then = _pools(was)
+    names = {new: then.get(group, new) for group, new in _pools(now).items()}
+    return {new: facts[old] for new, old in names.items() if old in facts}
+
+
+def _pools(spec: Spec) -> dict[str, str]:
+    """Return the name of the pool of a job ("") and of each of its roles that names one."""
+    groups = {"": spec, **(spec.get("roles") or {})}
+    return {group: text(data.get("pool")) for group, data in groups.items() if data.get("pool")}
 
 
 def _changed(old: Spec, new: Spec) -> list[Pointer]:

@@ -78,6 +78,23 @@ def edited_operation(record: Record, sources: Sources) -> tuple[str, ...]:
     return tuple(name for name in names if was[name] != now[name])
 
 
+def in_same_pools(run: Job, now: Job) -> Job:
+    """Return the job of a run, whose pools are those of the job now where these are the same nodes,
+    by whatever name.
+    """
+    pools = {group.role and group.role.name: group.pool for group in now.groups}
+    roles = tuple(_in_pool(role, pools.get(role.role and role.role.name)) for role in run.roles)
+    return replace(_in_pool(run, now.pool), roles=roles)
+
+
+def _in_pool(group: Job, pool: Pool | None) -> Job:
+    was = group.pool
+    if was is None or pool is None:
+        return group
+    facts, now = ((it.resource, it.tolerations, it.node_selector) for it in (was, pool))
+    return replace(group, pool=pool) if facts == now else group
+
+
 def job_of(record: Record, file: JobFile, environment: Environment) -> Job | None:
     """Return the recorded spec as a job in an environment, or None if this version refuses it."""
     about = {"apiVersion": API_VERSION, "kind": "JobSpec", "name": file.name}

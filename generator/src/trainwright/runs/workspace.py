@@ -33,6 +33,7 @@ from trainwright.runs.recorded_job import (
     CannotAdjust,
     edited_job,
     edited_operation,
+    in_same_pools,
     job_of,
     recorded_job,
 )
@@ -397,7 +398,7 @@ class Workspace(Owner):
             job = edited_job(recorded, sources, names)
         except CannotAdjust:
             job = recorded.job
-        return replace(job, state=sources.job.state)
+        return replace(in_same_pools(job, sources.job), state=sources.job.state)
 
     # --- runs as they stand --------------------------------------------------------------------
 
