@@ -174,3 +174,16 @@ def test_a_claim_that_stays_as_it_is_is_no_finding(copied: Copied, tmp_path: Pat
     assert prod.run("check").exit_code == 0
     assert prod.run("render").exit_code == 0
     _plan(prod, 0)
+
+
+def test_a_claim_keeps_its_access_modes_where_the_nodes_become_one(
+    copied: Copied, tmp_path: Path
+) -> None:
+    """Which modes a claim gets follows from the nodes, unless they are written."""
+    prod = copied(_prod, tmp_path / "clone")
+    _edited(prod, "jobs/llm.yaml", "nodes: 2", "nodes: 1")
+    done = prod.run("check")
+    assert done.exit_code == 1
+    assert "Write `accessModes: [ReadWriteMany]` in its `create`" in done.output
+    _edited(prod, "jobs/llm.yaml", "size: 500Gi", "accessModes: [ReadWriteMany], size: 500Gi")
+    assert prod.run("check").exit_code == 0

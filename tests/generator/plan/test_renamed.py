@@ -94,7 +94,8 @@ def copy(made: Repository) -> None:
 
 
 def render(made: Repository) -> None:
-    assert made.run("render").exit_code == 0
+    done = made.run("render")
+    assert done.exit_code == 0, done.output
 
 
 def plan(made: Repository, *patterns: str) -> dict[str, Any]:
@@ -159,7 +160,7 @@ def _splits_a_copy(made: Repository) -> None:
     """The run that one of two jobs leaves is that of the other one."""
     copy(made)
     merged(made)
-    edit(made, "live/jobs/llm.yaml", "nodes: 2", "nodes: 1")
+    edit(made, "live/jobs/llm.yaml", "nodes: 2", "nodes: 3")
     (made.root / "environments/live/jobs/vit.yaml").unlink()
     shutil.rmtree(made.root / "environments/live/objects")
 

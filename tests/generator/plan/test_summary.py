@@ -273,7 +273,7 @@ def test_the_line_is_short_whatever_happens() -> None:
 def test_every_action_has_words(action: Action) -> None:
     line = headline.verdict(review([change("a", action)]))
     assert "1" in line
-    assert line[0].isupper()
+    assert line[0] == line[0].upper()
 
 
 def test_a_pool_before_and_after() -> None:

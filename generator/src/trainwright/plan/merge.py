@@ -166,7 +166,7 @@ class Merge(Owner):
     def render(self) -> None:
         """Render in one batch per side whatever is not rendered yet."""
         files, helm = sorted(self.files()), self.options.helm
-        old = filter(self.before.has, files)
+        old = filter(self.before.has, sorted({*files, *self._origins().values()}))
         unknown = [file for file in old if self.before.applied(file) is None]
         self.before.render(self.before.outdated(unknown), helm, new_runs=True)
         outdated = self.after.outdated(filter(self.after.has, files))

@@ -211,7 +211,8 @@ class ObjectChange:
     @property
     def gives(self) -> bool:
         """Whether it grants what it did not grant before."""
-        return bool(self.grants and (self.granted or self.action == "added"))
+        given = self.granted or self.action == "added"
+        return bool(self.grants and given) and not self.refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from trainwright.datatypes.data import Data
+from trainwright.datatypes.data import Data, sequence
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.layout import JobFile
@@ -77,10 +77,7 @@ def _of_run(
             path, remedy = Pointer("/name"), ""
             if volume := claims.get(new.name, ""):
                 path = Pointer.of("volumes", volume, "create", *_field(outcome.pointer))
-                remedy = (
-                    f"Take the edit back, or rename the volume {volume}: {new.name} then stays as "
-                    "it is with its data, and the new claim is empty."
-                )
+                remedy = _remedy(volume, path, old)
             yield outcome.rule.at(
                 spec.authored(path),
                 f"{new.title}: {_message(outcome, old, new)}",
@@ -90,6 +87,18 @@ def _of_run(
                 manifest=new.title,
                 pointer=outcome.pointer,
             )
+
+
+def _remedy(volume: str, path: Pointer, old: Manifest) -> str:
+    """Return how to keep a claim, or its data, whose edit is refused."""
+    renamed = (
+        f"rename the volume {volume}: {old.name} then stays as it is with its data, and the new "
+        "claim is empty."
+    )
+    if path.last != "accessModes":
+        return f"Take the edit back, or {renamed}"
+    modes = ", ".join(map(str, sequence(lookup(old.body, Pointer("/spec/accessModes")))))
+    return f"Write `accessModes: [{modes}]` in its `create`, as the claim has it, or {renamed}"
 
 
 _FIELDS = {"resources": "size", "storageClassName": "storageClass", "accessModes": "accessModes"}
