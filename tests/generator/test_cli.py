@@ -323,11 +323,11 @@ def test_a_list_has_replaced_runs_that_train_on(repository: Repository) -> None:
     (now,) = _listed(repository, "jobs", "prod/llm")
     assert now["state"] == "active"
     command = f"kubectl --namespace training delete pytorchjob/{first} networkpolicy/{first}"
-    assert now["replaced"] == f"{first}, until `{command}`"
+    assert now["replaced"] == {"object": first, "command": command}
     assert command in repository.run("list", "jobs").stdout
     # A near miss: an engine that prunes has ended it.
     repository.environment("prod", "gitops: {engine: argocd, prune: immediate}\n")
-    assert [it["replaced"] for it in _listed(repository, "jobs", "prod/llm")] == [""]
+    assert [it["replaced"] for it in _listed(repository, "jobs", "prod/llm")] == [None]
 
 
 @pytest.mark.parametrize("output", FORMATS)

@@ -111,7 +111,11 @@ def test_the_fields_of_a_file_are_listed(
     assert done.exit_code == 0, done.output
     assert shown in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 120
-    listed = json.loads(repository.run("explain", *words, "-o", "json").stdout)["items"]
+    data = json.loads(repository.run("explain", *words, "-o", "json").stdout)
+    listed = data["items"]
+    words_of_it = " ".join(done.stdout.split())
+    assert data["description"]
+    assert " ".join(data["description"].split()) in words_of_it
     names = [item["value"] if "value" in item else item["field"] for item in listed]
     assert all(f"\n{name} " in f"\n{done.stdout}" for name in names)
 

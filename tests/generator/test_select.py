@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from trainwright.datatypes.errors import SelectionError
@@ -53,3 +55,14 @@ def test_only_a_bare_environment_is_whole() -> None:
 def test_what_matches_nothing_is_said_with_what_comes_near(pattern: str, hint: str) -> None:
     with pytest.raises(SelectionError, match=hint):
         select((pattern,), AVAILABLE)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "writes"), [("prod/nope", False), ("prod/nope", True), ("prd", True)]
+)
+def test_no_environment_is_named_for_a_job(pattern: str, writes: bool) -> None:
+    """Who follows it would write to every job of the environment."""
+    with pytest.raises(SelectionError) as error:
+        select((pattern,), AVAILABLE, writes=writes)
+    assert re.search("did you mean prod/|see `trainwright list jobs`", str(error.value))
+    assert not re.search(r"(mean|or) (prod|dev|empty)(?!/)", str(error.value))

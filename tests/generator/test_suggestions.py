@@ -62,6 +62,10 @@ def test_the_nearest_is_named(command: tuple[str, ...], nearest: str) -> None:
         (("diff", "prod"), "`plan`"),
         (("describe", "prod/llm"), "`status`"),
         (("plan", "--base", "main"), "`trainwright plan --against`"),
+        (("check", "--json"), "`trainwright check -o json` prints JSON"),
+        (("check", "--format", "json"), "`trainwright check -o` chooses the format"),
+        (("set", "prod/llm", "--nodes", "3"), "write `nodes` into the job's spec"),
+        (("set", "prod/llm", "--grace-period", "3m"), "write `gracePeriod` into the job's spec"),
         (("rehearse", "prod/llm", "--epochs", "2"), "options of the program follow --"),
     ],
 )

@@ -142,6 +142,10 @@ async def test_verbs_are_offered_where_a_job_has_its_name(written: Repository) -
         (rerun, *_) = await offered(editor, 4)
         assert await result(editor, TEXT, 4, rerun) == "run: 2\n"
         assert (written.root / "environments" / PATH).read_text() == TEXT
+        # With an edit that is not rendered, one that keeps the run would begin another.
+        editor.type(PATH, f"{TEXT}flags: {{lr: 0.5}}\n")
+        titles = [title.partition(":")[0] for title in await offered(editor, 4)]
+        assert titles == ["Rerun dev/train"]
 
 
 async def renamed(editor: Editor, path: str, found: str, name: str) -> dict[str, str]:

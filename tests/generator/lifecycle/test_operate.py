@@ -86,7 +86,7 @@ def test_a_number_is_the_priority_of_lattice(repository: Repository) -> None:
 
 REFUSED = {
     "no queue": ("", ("set", "prod/llm", "--queue", "other"), "is in no queue"),
-    "pods": ("", ("set", "prod/llm", "--priority", "high"), "priorityClass waits for the next run"),
+    "pods": ("", ("set", "prod/llm", "--priority", "high"), "is in no queue: its pods keep the"),
     "cancelled": (
         "queue: team\nstate: cancelled\n",
         ("set", "prod/llm", "--priority", "high"),

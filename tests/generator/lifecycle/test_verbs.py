@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -189,6 +190,7 @@ def _in(repository: Repository, environment: str, extra: str = "") -> str:
     repository.job("prod/llm", f"run: 2\n{extra}{queue}")
     repository.job("prod/mnist", "run: 2\n")
     assert repository.run("render").exit_code == 0
+    git_repository.commit(repository.root, "Begin others")
     return str(rendered(repository, "prod/llm")["metadata"]["name"])
 
 
@@ -499,8 +501,8 @@ def test_retiring_again_changes_nothing_and_a_change_of_the_spec_is_a_new_run(
 ) -> None:
     fine(repository, "retire", "prod/llm", "--outcome", "failed", "--reason", "OOMKilled")
     assert "is retired already" in fine(repository, "retire", "prod/llm")
-    for verb in ("suspend", "cancel"):
-        assert "in the ledger" in refused(repository, verb, "prod/llm")
+    assert "in the ledger" in refused(repository, "suspend", "prod/llm")
+    assert "in the ledger" in fine(repository, "cancel", "prod/llm")  # git has nothing of it
     assert "is over" in refused(repository, "set", "prod/llm", "--max-duration", "+1h")
     path = spec(repository, "prod/llm")
     text = path.read_text()
@@ -531,10 +533,20 @@ def test_rerun_steps_over_numbers_that_have_finished(repository: Repository) -> 
     for _ in range(3):
         fine(repository, "retire", "prod/llm")
         fine(repository, "rerun", "prod/llm")
+        git_repository.commit(repository.root)
     path = spec(repository, "prod/llm")
     path.write_text(path.read_text().replace("run: 4\n", ""))
     fine(repository, "rerun", "prod/llm")
     assert path.read_text().endswith("run: 4\n")
+
+
+def test_the_state_and_the_outcome_of_a_retired_run_are_two_values(repository: Repository) -> None:
+    fine(repository, "retire", "prod/llm", "--outcome", "failed")
+    items = json.loads(repository.run("list", "jobs", "-o", "json").stdout)["items"]
+    found = {item["job"]: (item["state"], item["outcome"]) for item in items}
+    assert found["prod/llm"] == ("retired", "failed")
+    assert found["prod/mnist"] == ("active", "")
+    assert "  retired: failed  " in repository.run("list", "jobs").stdout
 
 
 def test_the_ledger_is_read_again_when_only_it_changes(repository: Repository) -> None:
@@ -647,6 +659,9 @@ def test_files_that_git_ignores_are_written_but_not_committed(repository: Reposi
     assert git(repository.root, "status", "--porcelain") == ""
 
 
+UNDONE = "Nothing is committed, and every file is as it was before.\n"
+
+
 def hook(repository: Repository, name: str, script: str) -> None:
     path = repository.root / ".git/hooks" / name
     path.parent.mkdir(exist_ok=True)
@@ -657,11 +672,67 @@ def hook(repository: Repository, name: str, script: str) -> None:
 def test_a_hook_that_refuses_leaves_everything_as_it_was(repository: Repository) -> None:
     hook(repository, "pre-commit", "echo not today >&2; exit 1")
     for verb in (("suspend", "prod/llm"), ("retire", "prod/llm"), ("cancel", "prod", "--orphan")):
-        assert "not today" in refused(repository, *verb, "--commit")
+        message = refused(repository, *verb, "--commit")
+        assert message.endswith(f"trainwright: git commit: not today\n{UNDONE}")
+        assert "written" not in message
         assert git(repository.root, "status", "--porcelain") == ""
 
 
-def test_ctrl_c_leaves_everything_as_it_was(repository: Repository, tmp_path: Path) -> None:
+@pytest.mark.parametrize("verb", ["rerun prod/llm", "retire prod/llm", "cancel prod --orphan"])
+@pytest.mark.parametrize("why", ["index.lock", "HEAD.lock", "no identity", "index.lock meanwhile"])
+def test_what_cannot_be_committed_leaves_nothing(
+    why: str, verb: str, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if why == "no identity":
+        for name in git_repository.ENVIRONMENT:
+            monkeypatch.delenv(name) if name.endswith(("NAME", "EMAIL")) else None
+        git(repository.root, "config", "user.useConfigOnly", "true")
+    elif why == "index.lock meanwhile":  # once the files are staged
+        hook(repository, "pre-commit", "touch .git/index.lock; exit 1")
+    else:
+        (repository.root / ".git" / why).touch()
+    message = refused(repository, *verb.split(), "--commit")
+    lock = repository.root / ".git/index.lock"
+    assert UNDONE.strip() in message or "is as it was before, but staged: run `git reset -- e" in (
+        message
+    )
+    lock.unlink(missing_ok=True)
+    if "but staged" in message:
+        assert why == "index.lock meanwhile"
+        git(repository.root, "reset", "--quiet", "--", "environments")
+    assert git(repository.root, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_everything_as_it_was(
+    number: signal.Signals, repository: Repository, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "alive"
+    os.mkfifo(pipe)
+    hook(repository, "pre-commit", f"exec 3>{pipe}; echo >&3; sleep 600 & wait")
+    before = snapshot(repository)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trainwright", "retire", "prod/llm", "--commit"],
+        cwd=repository.root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with pipe.open() as alive:
+        alive.readline()
+        process.send_signal(number)
+        _, message = process.communicate()
+    assert process.returncode == 130
+    assert message.endswith(f"trainwright: interrupted\n{UNDONE}")
+    assert snapshot(repository) == before
+    assert git(repository.root, "status", "--porcelain") == ""
+
+
+def test_a_commit_that_no_branch_has_is_named(repository: Repository) -> None:
+    assert "branch" not in fine(repository, "suspend", "prod/llm", "--commit")
+    git(repository.root, "switch", "--quiet", "--detach")
+    message = fine(repository, "resume", "prod/llm", "--commit")
+    assert message.splitlines()[-1].startswith("No branch has that commit, since HEAD is detached")
+
+
+def test_ctrl_c_leaves_each_file_as_it_was(repository: Repository, tmp_path: Path) -> None:
     """While a hook of the commit runs, which ends as well."""
     pipe = tmp_path / "alive"
     os.mkfifo(pipe)

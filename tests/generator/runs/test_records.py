@@ -204,3 +204,29 @@ def test_files_of_the_run_that_would_begin_are_recorded_again(unrecorded: Reposi
     (unrecorded.root / "environments" / PATH).unlink()
     assert unrecorded.run("render").exit_code == 0
     assert unrecorded.tree() == before
+
+
+def test_a_record_that_is_removed_is_named_and_comes_back(tmp_path: Path) -> None:
+    """It is what is wrong, whatever follows from it: no edit, and not the list of all jobs."""
+    made = Repository(git_repository.init(tmp_path / "specs"))
+    made.environment("prod")
+    for job in ("prod/llm", "prod/mnist"):
+        made.job(job)
+    assert made.run("render").exit_code == 0
+    git_repository.commit(made.root)
+    record = made.root / "environments" / PATH
+    before = record.read_bytes()
+    record.unlink()
+    done = made.run("check")
+    assert done.exit_code == 1
+    assert re.findall(r"error\[(\w+)\]: (.*)", done.stdout) == [("TW057", "run.lock is missing")]
+    git_repository.commit(made.root)
+    done = made.run("check")
+    assert done.exit_code == 1
+    assert re.findall(r"\[(\w+)\]: (.*)", done.stdout) == [
+        ("TW054", "run.lock is missing, and the files of its run are there")
+    ]
+    assert "`trainwright render`, which takes it from git's history" in done.stdout
+    assert made.run("render").exit_code == 0
+    assert record.read_bytes() == before
+    assert made.run("check").exit_code == 0

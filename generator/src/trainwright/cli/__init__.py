@@ -111,9 +111,11 @@ class Main(Verbs):
         try:
             with errors():
                 return super().invoke(context)
-        except KeyboardInterrupt:  # click's own answer is exit code 1, which means findings here
+        except KeyboardInterrupt as error:
+            # Click's own answer is exit code 1, which means findings here.
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one waits for no worker
-            click.echo("trainwright: interrupted", err=True)
+            lines = ("trainwright: interrupted", *getattr(error, "__notes__", ()))
+            click.echo("\n".join(lines), err=True)
             sys.exit(INTERRUPTED)
 
 

@@ -36,7 +36,8 @@ def line_of(error: object) -> str:
     from trainwright.findings.credentials import redact
     from trainwright.findings.visibility import visible
 
-    return "\n".join(map(visible, redact(f"trainwright: {error}").split("\n")))
+    lines = [f"trainwright: {error}", *getattr(error, "__notes__", ())]
+    return "\n".join(map(visible, redact("\n".join(lines)).split("\n")))
 
 
 @contextmanager

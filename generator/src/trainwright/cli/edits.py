@@ -62,7 +62,7 @@ def selected(context: Context, selections: tuple[str, ...]) -> tuple[JobFile, ..
     from trainwright.files.tree import Folder
     from trainwright.specs import load, select
 
-    selected_jobs = select.select(selections, load.discover(Folder(context.root)).jobs)
+    selected_jobs = select.select(selections, load.discover(Folder(context.root)).jobs, writes=True)
     if not any(selection.jobs for selection in selected_jobs):
         raise SelectionError(
             f"no job in {', '.join(selection.environment for selection in selected_jobs)}"
@@ -94,15 +94,13 @@ def carry_out(
             for line in context.difference(path, outcome.before.get(path, b""), raw):
                 click.echo(line, color=context.color)
         if committing:
-            with committing.undone_unless_committed(outcome, environments):
-                _write(context, outcome, environments)
-                message = session.message(verb, outcome, options.message)
-                commit = committing.commit(outcome, environments, message)
-            click.echo(f"committed as {commit[:12]}", err=True)
+            message = session.message(verb, outcome, options.message)
+            _commit(context, committing, outcome, environments, message)
         elif options.dry_run:
             click.echo("(dry run: nothing was written)", err=True)
         else:
-            _write(context, outcome, environments)
+            session.write(context.root, outcome, environments)
+            _counts(environments)
             click.echo(
                 "Commit it: nothing of it happens before it is merged and applied.", err=True
             )
@@ -124,11 +122,32 @@ def _committing(
     return committing
 
 
-def _write(context: Context, outcome: Outcome, environments: tuple[EnvironmentBuild, ...]) -> None:
+def _commit(
+    context: Context,
+    committing: Committing,
+    outcome: Outcome,
+    environments: tuple[EnvironmentBuild, ...],
+    message: str,
+) -> None:
+    """Write and commit, or leave everything as it was."""
     from trainwright.lifecycle import session
+
+    with committing.undone_unless_committed(outcome, environments):
+        session.write(context.root, outcome, environments)
+        commit = committing.commit(outcome, environments, message)
+    _counts(environments)
+    click.echo(f"committed as {commit[:12]}", err=True)
+    if not committing.is_on_branch:
+        click.echo(
+            "No branch has that commit, since HEAD is detached: `git switch --create NAME` makes "
+            "one of it.",
+            err=True,
+        )
+
+
+def _counts(environments: tuple[EnvironmentBuild, ...]) -> None:
     from trainwright.render.text import counts
 
-    session.write(context.root, outcome, environments)
     for environment in environments:
         click.echo(f"{environment.name}  {counts(environment, 'written')}", err=True)
 

@@ -99,7 +99,7 @@ def _fields(kind: str, path: str, output: str) -> str:
     if kind not in field_text.KINDS:
         return ""
     if output == "json":
-        return style.listing("Fields", field_text.items(kind, path))
+        return style.listing("Fields", field_text.items(kind, path), **field_text.about(kind, path))
     return field_text.text(kind, path)
 
 
@@ -170,6 +170,7 @@ def _listed(
     if output == "json":
         items = [dict(zip(headers, map(terminal.item, row), strict=True)) for row in rows]
         return style.listing("List", items)
+    headers, rows = listing.for_people(headers, rows)
     cells = [[terminal.cell(value) for value in row] for row in rows]
     if not any(row[-1] for row in cells):  # which is so of most lists of jobs
         headers, cells = headers[:-1], [row[:-1] for row in cells]

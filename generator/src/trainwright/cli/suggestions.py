@@ -71,6 +71,8 @@ class Command(click.Command):
 _SAME = {
     "--dry-run": ("--check", "writes nothing, and names what would be written"),
     "--base": ("--against", "names what to compare with"),
+    "--json": ("-o json", "prints JSON"),
+    "--format": ("-o", "chooses the format of what is printed"),
 }
 # Options by which other tools select what a command is about.
 _SELECTING = frozenset({"--env", "-e", "--environment", "--job", "-f", "--file"})
@@ -119,11 +121,35 @@ def _instead(error: click.NoSuchOption) -> click.UsageError:
         return click.UsageError(f"{message}, {example}.", error.ctx)
     option, effect = _SAME.get(error.option_name, ("", ""))
     command = error.ctx.command if error.ctx else None
-    if not command or not any(option in parameter.opts for parameter in command.params):
+    if command and _edits(command) and (field := _field(error.option_name)):
+        message = f"No such option '{error.option_name}': write `{field}` into the job's spec"
+        example = f"as in `{field}: …` in environments/prod/jobs/llm.yaml, and `trainwright render`"
+        return click.UsageError(f"{message}, {example}.", error.ctx)
+    if not command or not any(_takes(parameter, option) for parameter in command.params):
         return error
     assert error.ctx
     message = f"No such option '{error.option_name}': `{error.ctx.command_path} {option}` {effect}."
     return click.UsageError(message, error.ctx)
+
+
+def _takes(parameter: click.Parameter, option: str) -> bool:
+    """Whether a parameter is an option, with its value if one is in the text."""
+    name, _, value = option.partition(" ")
+    return name in parameter.opts and (not value or value in getattr(parameter.type, "choices", ()))
+
+
+def _edits(command: click.Command) -> bool:
+    """Whether a command edits the specs of jobs."""
+    return any("--commit" in parameter.opts for parameter in command.params)
+
+
+def _field(option: str) -> str:
+    """Return the field of a job that has the name of an option; empty without one."""
+    from trainwright.reports import field_text  # 20 ms, for a mistake alone
+
+    first, *words = option.lstrip("-").split("-")
+    name = first + "".join(word.capitalize() for word in words)
+    return name if name and field_text.has("job", name) else ""
 
 
 def _selects(command: click.Command) -> bool:

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import re
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
@@ -33,6 +34,9 @@ _KINDS: dict[str, Kind] = {  # a submodule's is 160000
 _AHEAD = "/run.lock"
 _FEW = 16  # folders whose files are read by themselves before all are read at once
 _KEPT = 256 * 2**20  # bytes of files that are kept for other commits
+
+# The bytes of a file and its permissions; () where there was none.
+_Kept: TypeAlias = tuple[bytes, int] | tuple[()]
 
 _FETCHED = re.compile(r"[\w][\w./-]*")  # what `git fetch` takes, which is not HEAD~1
 LITERAL = {"GIT_LITERAL_PATHSPECS": "1"}  # no patterns in the names of files
@@ -228,27 +232,47 @@ class Repository:
 
     @contextmanager
     def undone_unless_committed(self, paths: Iterable[str]) -> Iterator[None]:
-        """Restore files from HEAD after an error or Ctrl-C, if they were as in HEAD before."""
+        """Restore files after an error, Ctrl-C or a request to end, unless they are committed: on
+        disk as they were, and in the index as in HEAD.
+
+        Their bytes are kept meanwhile: git writes no file while another git locks the index. The
+        error has a note that says so. Raise GitError if the index could not be restored.
+        """
+        before = {path: kept for path in paths if (kept := _kept(self.folder / path)) is not None}
+        head = self.commits(("HEAD",))
         try:
-            yield
-        except BaseException:
-            self._put_back(frozenset(paths))
+            with git_command.ended_by_signals():
+                yield
+        except BaseException as error:
+            deliver = git_command.hold_interrupts()
+            try:
+                if self.commits(("HEAD",)) == head:
+                    self._put_back(before)
+                    error.add_note("Nothing is committed, and every file is as it was before.")
+            finally:
+                deliver()
             raise
 
-    def _put_back(self, paths: frozenset[str]) -> None:
-        """Restore paths, in index and folder, as the last commit has them."""
-        in_head = frozenset(_paths(self.git("ls-tree", "-r", "-z", "--name-only", "HEAD")))
-        for affected, *command in (
-            (paths - in_head, "rm", "--cached", "--force", "--quiet", "--ignore-unmatch"),
-            (paths & in_head, "restore", "--source=HEAD", "--staged", "--worktree"),
-        ):
-            if affected:
-                given = b"\0".join(os.fsencode(path) for path in sorted(affected))
-                among = ("--pathspec-from-file=-", "--pathspec-file-nul")
-                self.git(*command, *among, given=given, extra=LITERAL)
-        for path in paths - in_head:
-            (self.folder / path).unlink(missing_ok=True)
-            self._remove_empty((self.folder / path).parent)
+    def _put_back(self, before: Mapping[str, _Kept]) -> None:
+        for path, kept in before.items():
+            file = self.folder / path
+            if not kept:
+                file.unlink(missing_ok=True)
+                self._remove_empty(file.parent)
+            elif _kept(file) != kept:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(kept[0])
+                file.chmod(kept[1])
+        staged = _paths(self.git("diff", "--cached", "--name-only", "--no-renames", "-z"))
+        if ours := before.keys() & {*staged}:
+            given = b"\0".join(os.fsencode(path) for path in sorted(ours))
+            among = ("--pathspec-from-file=-", "--pathspec-file-nul")
+            try:
+                self.git("reset", "--quiet", *among, given=given, extra=LITERAL)
+            except GitError as error:
+                unstage = f"`git reset -- {os.path.commonpath(ours)}`"
+                message = "Nothing is committed, and every file is as it was before, but staged"
+                raise GitError(f"{error}\n{message}: run {unstage}") from error
 
     def _remove_empty(self, folder: Path) -> None:
         with contextlib.suppress(OSError):  # not empty: others' files are in it
@@ -312,6 +336,17 @@ class Repository:
         """Fast-forward a remote's branch to a commit. Raise GitError if that is impossible."""
         once = ("--quiet", "--no-follow-tags", "--no-force")
         self.git("push", *once, "--", remote, f"{commit}:refs/heads/{branch}")
+
+
+def _kept(path: Path) -> _Kept | None:
+    """Return what to restore of a path; None for what is no file, which nothing here writes."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return ()
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return path.read_bytes(), stat.S_IMODE(status.st_mode)
 
 
 class Differing:

@@ -12,7 +12,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -200,7 +200,7 @@ def _output(
     """Return what git prints. Raise GitError if it fails."""
     import subprocess
 
-    deliver = _hold_interrupts()
+    deliver = hold_interrupts()
     try:
         process = subprocess.Popen(  # noqa: S603 - a list, never a shell
             ["git", *arguments],  # noqa: S607 - looked up in the PATH of `environment`
@@ -232,7 +232,7 @@ def _output(
     return out
 
 
-def _hold_interrupts() -> Callable[[], None]:
+def hold_interrupts() -> Callable[[], None]:
     """Hold SIGINT until the function that is returned is called, which delivers it.
 
     An interrupt inside Popen() raises there, when git may run but no variable holds its process:
@@ -250,6 +250,30 @@ def _hold_interrupts() -> Callable[[], None]:
 
     signal.signal(signal.SIGINT, lambda *arguments: received.append(arguments))
     return deliver
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Raise KeyboardInterrupt for SIGTERM and SIGHUP inside this context, too, which end a process
+    at once otherwise: by a CI that cancels, or a terminal that is closed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    ending = (signal.SIGTERM, signal.SIGHUP)
+    before = {each: signal.getsignal(each) for each in ending}
+    default = [each for each, handler in before.items() if handler is signal.SIG_DFL]
+    for each in default:
+        signal.signal(each, end)
+    try:
+        yield
+    finally:
+        for each in default:
+            signal.signal(each, signal.SIG_DFL)
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:

@@ -6,6 +6,7 @@ from trainwright.datatypes.durations import clock, seconds
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.documents import editing
 from trainwright.documents.validation import schema
+from trainwright.lifecycle import unrendered
 from trainwright.lifecycle.subject import Step, Subject
 
 _FIELD = "/maxDuration"
@@ -14,6 +15,8 @@ _FIELD = "/maxDuration"
 def extend(subject: Subject, by: str) -> Step:
     """Raise maxDuration to a duration, or by one with a plus sign. The run keeps its name."""
     more = _seconds(by.removeprefix("+"))
+    if refused := unrendered.edit(subject, "maxDuration") or unrendered.never(subject):
+        return refused
     allowed = subject.value(_FIELD)
     if allowed is None:
         return Step(message="has no maxDuration: it runs as long as it takes", refused=True)
@@ -21,7 +24,7 @@ def extend(subject: Subject, by: str) -> Step:
         return Step(message="is over: git has nothing of it to extend", refused=True)
     if not by.startswith("+"):
         if more == seconds(allowed):
-            return Step(message=f"may run {allowed} already")
+            return unrendered.already(subject, f"may run {allowed} already", "maxDuration")
         if more < seconds(allowed):
             text = f"may run {allowed}, which is more than {by}; shorten it in {subject.file.path}"
             return Step(message=text, refused=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from trainwright.datatypes.finding import ValueChange
@@ -17,14 +17,16 @@ from trainwright.runs.workspace import Workspace
 from trainwright.specs import fabrics, load
 from trainwright.specs.select import environments, select
 
-Cell: TypeAlias = str | tuple[ValueChange, ...]  # the latter is what outdates a run
+# Of those that are no text: what outdates a run, and the object that another has replaced.
+Cell: TypeAlias = str | tuple[ValueChange, ...] | Mapping[str, str] | None
 Rows: TypeAlias = tuple[tuple[str, ...], Sequence[tuple[Cell, ...]]]
+_OUTCOME = "outcome"  # stands behind a state
 Patterns: TypeAlias = tuple[str, ...]  # ENV or ENV/JOB; none selects all
 Files: TypeAlias = Callable[[], Tree]  # asked only by lists that need the repository
 
 
 def _jobs(files: Files, patterns: Patterns) -> Rows:
-    headers = ("job", "object", "state", "target", "outdated", "source", "replaced")
+    headers = ("job", "object", "state", _OUTCOME, "target", "outdated", "source", "replaced")
     return headers, list(_job_rows(files(), patterns))
 
 
@@ -35,8 +37,21 @@ def _job_rows(tree: Tree, patterns: Patterns) -> Iterator[tuple[Cell, ...]]:
         for job in selection.jobs:
             run = workspace.run(job)
             old = replaced.by_run_of(workspace, job)
-            shown = f"{old.object}, until `{old.command}`" if old else ""
-            yield str(job), run.object, run.status, run.target, run.held, job.path, shown
+            before = {"object": old.object, "command": old.command} if old else None
+            of_run = (run.object, run.state, run.outcome, run.target, run.held)
+            yield str(job), *of_run, job.path, before
+
+
+def for_people(headers: tuple[str, ...], rows: Sequence[tuple[Cell, ...]]) -> Rows:
+    """Return rows with the outcome of a run behind its state."""
+    if _OUTCOME not in headers:
+        return headers, rows
+    at = headers.index(_OUTCOME)
+    joined = [
+        (*row[: at - 1], f"{row[at - 1]}: {row[at]}" if row[at] else row[at - 1], *row[at + 1 :])
+        for row in rows
+    ]
+    return (*headers[:at], *headers[at + 1 :]), joined
 
 
 def _environments(files: Files, _patterns: Patterns) -> Rows:

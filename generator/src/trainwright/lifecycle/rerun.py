@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trainwright.documents import editing
 from trainwright.kinds import ADOPTED
-from trainwright.lifecycle import removal
+from trainwright.lifecycle import removal, unrendered
 from trainwright.lifecycle.states import in_state
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.runs.decide import begun_name
@@ -17,20 +19,10 @@ def rerun(subject: Subject, *, outdated: bool = False) -> Step:
 
     With `outdated`, only of a job whose run is outdated.
     """
-    before, path = subject.object, subject.file.path
-    if outdated and not any(awaiting(subject.decision.held)):
-        return Step(message=f"stays {before}: no change waits for its next run")
-    if subject.value("/target") == ADOPTED.name:
-        return Step(message=_once(before), refused=True)
-    # Where an environment has no rendered folder, its runs are recorded elsewhere.
-    folder = subject.workspace.folder(subject.file.environment)
-    kept, there = folder.is_there, subject.tree.kind(f"{folder.path}/{subject.file.name}")
-    begins = subject.record is None and subject.decision.step is Decided.BEGIN
-    if kept and begins and not there:
-        started = f"`trainwright render {subject.file}` starts it"
-        return Step(message=f"has no run yet, since it was never rendered: {started}", refused=True)
-    # Who cancels a run with --orphan ends it by hand, and may not have done so.
-    notes = () if subject.finished else removal.note(subject)
+    path = subject.file.path
+    if unmoved := (_up_to_date(subject) if outdated else None) or _not_again(subject):
+        return unmoved
+    present = subject
     if subject.value("/state") == "cancelled":
         subject = subject.edited(in_state(subject, "active"))
     run = int(subject.value("/run"))
@@ -39,9 +31,15 @@ def rerun(subject: Subject, *, outdated: bool = False) -> Step:
         again = subject.edited(editing.put(path, subject.raw, "/run", run))
         if not again.finished:
             break
-    name = again.object
+    # What was rendered since the last commit never ran: another run does not replace it.
+    last = again.record or present.present
+    replaced = replace(present, present=last, committed=last)
+    before, name = replaced.object, again.decision.name
+    # Who cancels a run with --orphan ends it by hand, and may not have done so.
+    ran = last is None or again.record is not None
+    notes = removal.note(replaced) if ran and not replaced.has_ended else ()
     if again.decision.step is Decided.ADOPT:
-        if kept:
+        if subject.workspace.folder(subject.file.environment).is_there:
             rendered = f"`trainwright render {subject.file}`, and commit what it writes"
             return Step(message=f"has not adopted {before} yet: first {rendered}", refused=True)
         name = begun_name(again.sources, before)  # of a run that is recorded elsewhere
@@ -49,6 +47,20 @@ def rerun(subject: Subject, *, outdated: bool = False) -> Step:
         notes += (f"{subject.file} is suspended: `trainwright resume {subject.file}` lets it run",)
     message = f"runs again: {name} instead of {before}"
     return Step(message=message, files={path: again.raw}, notes=notes)
+
+
+def _up_to_date(subject: Subject) -> Step | None:
+    if refused := unrendered.edit(subject):
+        return refused
+    if any(awaiting(subject.decision.held)):
+        return None
+    return Step(message=f"stays {subject.object}: no change waits for its next run")
+
+
+def _not_again(subject: Subject) -> Step | None:
+    if subject.value("/target") == ADOPTED.name:
+        return Step(message=_once(subject.object), refused=True)
+    return unrendered.never(subject)
 
 
 def _once(name: str) -> str:

@@ -6,8 +6,9 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.findings import credentials
-from trainwright.lifecycle import removal
+from trainwright.lifecycle import removal, unrendered
 from trainwright.lifecycle.subject import Step, Subject
+from trainwright.runs import meaning
 from trainwright.specs import ledger
 
 
@@ -26,15 +27,20 @@ def retire(subject: Subject, ending: Ending) -> Step:
     for text in (ending.reason, ending.note):
         if credentials.redact(text) != text:
             raise TrainwrightError("the reason or the note holds what looks like a credential")
+    if refused := unrendered.edit(subject):
+        return refused
     name = subject.object
     if name in subject.ledger.runs:
         return Step(message=f"is retired already: {name} {subject.ledger.runs[name].outcome}")
-    if subject.value("/state") == "cancelled":
+    if subject.state == "cancelled":
         return Step(message="is cancelled: it did not finish, and is not rendered", refused=True)
+    if refused := unrendered.no_run(subject):
+        return refused
+    run, own = _identity(subject)
     entry: dict[str, Data] = {
         "job": subject.file.name,
-        "run": subject.sources.job.run,
-        "own": subject.sources.digest,
+        "run": run,
+        "own": own,
         "outcome": ending.outcome,
         "finished": ending.finished,
         "reason": ending.reason,
@@ -46,3 +52,13 @@ def retire(subject: Subject, ending: Ending) -> Step:
     raw = ledger.with_run(existing, subject.file.environment, name, entry)
     done = f"retired: {name} {ending.outcome}"
     return Step(message=done, files={path: raw}, notes=removal.note(subject))
+
+
+def _identity(subject: Subject) -> tuple[int, str]:
+    """Return the number of the run and the digest of what the job's own file has for it: as they
+    are recorded, since the file may mean the same in other words by now.
+    """
+    record = subject.record
+    if record is None:
+        return subject.sources.job.run, subject.sources.digest
+    return record.run, meaning.digest(record.job, record.run)

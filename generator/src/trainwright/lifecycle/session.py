@@ -187,9 +187,13 @@ class Committing:
         self, outcome: Outcome, environments: tuple[EnvironmentBuild, ...]
     ) -> Iterator[None]:
         """Undo what is written inside this context if it ends with an error or Ctrl-C."""
-        ours = self._paths(outcome, environments) - self._ignored
-        with self._repository.undone_unless_committed(ours):
+        with self._repository.undone_unless_committed(self._paths(outcome, environments)):
             yield
+
+    @property
+    def is_on_branch(self) -> bool:
+        """Whether a branch is checked out, and not just a commit."""
+        return self._repository.is_on_branch
 
     def commit(
         self, outcome: Outcome, environments: tuple[EnvironmentBuild, ...], message: str

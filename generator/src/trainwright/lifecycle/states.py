@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainwright.documents import editing
 from trainwright.kinds.capabilities import unsupported
-from trainwright.lifecycle import removal
+from trainwright.lifecycle import removal, unrendered
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.objects.departure import Departure, End
 
@@ -16,12 +16,14 @@ NOTE = "set by trainwright"
 
 def suspend(subject: Subject) -> Step:
     """Suspend the job: it has no pods, but the object stays."""
-    state = subject.value(_STATE)
+    if refused := unrendered.edit(subject):
+        return refused
+    state = subject.state
     if state == "suspended":
-        return Step(message="is suspended already")
+        return unrendered.already(subject, "is suspended already")
     if state == "cancelled":
         return Step(message="is cancelled: git has nothing of it to suspend", refused=True)
-    if subject.finished:
+    if state == "finished":
         return Step(message=f"has finished: {subject.object} is in the ledger", refused=True)
     raw = in_state(subject, "suspended")
     held = subject.edited(raw)
@@ -35,9 +37,11 @@ def suspend(subject: Subject) -> Step:
 
 def resume(subject: Subject) -> Step:
     """Let a suspended job run."""
-    state = subject.value(_STATE)
-    if state == "active":
-        return Step(message="is not suspended")
+    if refused := unrendered.edit(subject):
+        return refused
+    state = subject.state
+    if state in ("active", "finished"):
+        return unrendered.already(subject, "is not suspended")
     if state == "cancelled":
         again = f"`trainwright rerun {subject.file}` starts a new run"
         return Step(message=f"is cancelled, and not suspended: {again}", refused=True)
@@ -48,13 +52,18 @@ def cancel(subject: Subject, *, orphan: bool = False) -> Step:
     """Remove the run from the cluster; the spec stays.
 
     If the GitOps engine deletes nothing, an active run would go on: that is refused unless `orphan`
-    allows it.
+    allows it. An edit that is not rendered does not begin anything then.
     """
-    if subject.value(_STATE) == "cancelled":
+    if refused := unrendered.end(subject):
+        return refused
+    if subject.state == "cancelled":
         return Step(message="is cancelled already")
-    if subject.finished:
-        return Step(message=f"has finished: {subject.object} is in the ledger", refused=True)
-    end, runs = removal.end_of(subject), subject.value(_STATE) == "active"
+    if subject.has_ended:
+        return Step(message=f"has finished: {subject.object} is in the ledger")
+    if refused := unrendered.no_run(subject):
+        return refused
+    end, rendered = removal.end_of(subject), subject.present
+    runs = (rendered.state if rendered else subject.state) == "active"
     if runs and end.how is Departure.KEPT and not orphan:
         return Step(message=f"is not cancelled: {_would_go_on(subject, end)}", refused=True)
     files = {subject.file.path: in_state(subject, "cancelled")}

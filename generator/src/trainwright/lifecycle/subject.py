@@ -15,9 +15,9 @@ from trainwright.datatypes.pointer import lookup
 from trainwright.documents.yamlio import Document
 from trainwright.files.tree import Tree
 from trainwright.render.history import History
-from trainwright.runs.decide import decide, overtakes
+from trainwright.runs.decide import decide, finished_as, overtakes
 from trainwright.runs.decision import Decision, Sources
-from trainwright.runs.record import Record
+from trainwright.runs.record import ENDED, Record
 from trainwright.runs.workspace import ResolvedJob, Workspace, decided, resolved
 from trainwright.specs import layers
 from trainwright.specs.files import with_files
@@ -122,9 +122,16 @@ class Subject:
 
     @property
     def object(self) -> str:
-        """The name of the run's object in the cluster."""
-        decision = self.decision
-        return decision.record.object if decision.unasked and decision.record else decision.name
+        """The name of the run's object in the cluster: of the run that is rendered, or of the one
+        that would begin if there is none; as the ledger has it if it has finished.
+        """
+        record, decision = self.record, self.decision
+        return decision.name if record is None or decision.finished else record.object
+
+    @property
+    def state(self) -> str:
+        """The state of the run as rendering would leave it; by the file alone if it is broken."""
+        return self.decision.state if self.valid else str(self.value("/state"))
 
     @property
     def is_adopted(self) -> bool:
@@ -139,9 +146,17 @@ class Subject:
         return bool(self.ledger.runs) and self.decision.finished
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the run that is rendered has finished, by the ledger, whatever is to begin."""
+        record = self.record
+        if record is None:
+            return self.finished
+        return bool(finished_as(record, self.file.name, self.ledger))
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing of the run is left: it was cancelled, or has finished."""
-        return self.value("/state") == "cancelled" or self.finished
+        return self.state in ENDED
 
 
 def load(tree: Tree, file: JobFile, history: History | None, *, begun: bool = False) -> Subject:

@@ -249,8 +249,9 @@ def _unrendered(
     environments: tuple[EnvironmentBuild, ...],
     derivation: derive.Derivation | None,
 ) -> Iterator[Finding]:
-    """Yield a finding for each environment with committed edits of specs that are not rendered, and
-    for each with rendered files, in no commit, of an edit that was taken back.
+    """Yield a finding for each environment with committed edits of specs that are not rendered, for
+    each with rendered files, in no commit, of an edit that was taken back, and for each run whose
+    record was removed by a commit.
     """
     if derivation is None:
         return
@@ -272,10 +273,18 @@ def _unrendered(
                 f"{each.folder}/{path}" for path in paths if path.startswith(f"{file.name}/")
             )
         ]
-        if edited:
+        lost = [file for file in edited if workspace.folder(each.name).unclaimed(file.name)]
+        for file in lost:
+            yield dx.UNRECORDED.at(
+                Location(records.path(file)),
+                f"{RECORD_FILE} is missing, and the files of its run are there",
+                remedy="Run `trainwright render`, which takes it from git's history, and commit.",
+                subject=str(file),
+            )
+        if edited := [file for file in edited if file not in lost]:
             message = f"committed edits of {_names(edited)} are not rendered"
             yield dx.UNRENDERED.at(_first(workspace, edited), message, subject=each.name)
-        if undone := [file for file in behind if file not in edited]:
+        if undone := [file for file in behind if file not in (*edited, *lost)]:
             finding = dx.UNRENDERED.at(
                 _first(workspace, undone),
                 f"the rendered files of {_names(undone)} are in no commit, and of other specs than "

@@ -520,11 +520,13 @@ class Derivation(Owner):
         yield Underived(environment=environment, job="", path=path, why=why, line=line)
 
     def _torn(self, environment: str) -> Mapping[str, Record]:
-        """Return the records to expect in place of those that cannot be read, by job."""
+        """Return the records to expect in place of those that are missing or cannot be read, by
+        job: the list is not wrong because of them.
+        """
         folder = self._workspace.folder(environment)
         by_job = {}
         for file in self._workspace.survey.jobs.get(environment, ()):
-            if folder.is_unreadable(file.name):
+            if folder.is_unreadable(file.name) or folder.unclaimed(file.name):
                 proof = self._proof(file)
                 by_job[file.name] = _parsed(proof.expected or {}) or _parsed(proof.believed)
         return {job: record for job, record in by_job.items() if record is not None}

@@ -73,8 +73,19 @@ def _described(names: Mapping[str, str]) -> Iterator[str]:
         yield from textwrap.wrap(name.ljust(room) + what, _WIDTH, subsequent_indent=" " * room)
 
 
+def about(kind: str, path: str) -> dict[str, Data]:
+    """Return what a field is and how it is written, as data."""
+    described = named(kind, path)
+    return {
+        "path": path,
+        "description": described.description,
+        "choices": list(described.choices),
+        "examples": list(described.examples),
+    }
+
+
 def items(kind: str, path: str) -> list[Data]:
-    """Return the same as data: the values that a field may have, and the fields in it."""
+    """Return as data what stands below that: the values that it may have, and the fields in it."""
     described = named(kind, path)
     values = described.meanings.items()
     fields = _listed(described)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import click
 
@@ -40,14 +41,27 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(padded).rstrip()
 
 
-def cell(value: str | Sequence[ValueChange]) -> str:
-    """Return a cell of a table: the text itself, or a summary of the values that outdate a run."""
-    return value if isinstance(value, str) else outdated(value)
+Cell: TypeAlias = str | Sequence[ValueChange] | Mapping[str, str] | None
 
 
-def item(value: str | Sequence[ValueChange]) -> Data:
+def cell(value: Cell) -> str:
+    """Return a cell of a table: the text itself, a summary of the values that outdate a run, or an
+    object and the command until which it stays.
+    """
+    if isinstance(value, Mapping):
+        return f"{value['object']}, until `{value['command']}`"
+    if value is None or isinstance(value, str):
+        return value or ""
+    return outdated(value)
+
+
+def item(value: Cell) -> Data:
     """A value in a list, as data."""
-    return value if isinstance(value, str) else [change_data(held) for held in value]
+    if isinstance(value, Mapping):
+        return dict(value)
+    if value is None or isinstance(value, str):
+        return value
+    return [change_data(held) for held in value]
 
 
 def outdated(held: Sequence[ValueChange]) -> str:

@@ -129,6 +129,12 @@ def asks(sources: Sources, record: Record) -> bool:
     return any(is_trained(path) and path.parts[0] != _APPLYING for path in paths)
 
 
+def requesting(sources: Sources, record: Record) -> Iterator[ValueChange]:
+    """Yield the changes of what is trained since a run began, the job's own file's first."""
+    trained = (change for change in _held(sources, record) if is_trained(change.path))
+    return iter(sorted(trained, key=lambda change: change.place.file != sources.job.source))
+
+
 def overtakes(sources: Sources, record: Record) -> bool:
     """Return whether a line of the job's own file requests another run, or changes to this one.
 

@@ -23,14 +23,18 @@ class Selection:
 
 
 def select(
-    patterns: tuple[str, ...], available: Mapping[str, tuple[JobFile, ...]]
+    patterns: tuple[str, ...],
+    available: Mapping[str, tuple[JobFile, ...]],
+    *,
+    writes: bool = False,
 ) -> tuple[Selection, ...]:
     """Return the selected environments, sorted by name; all if there are no patterns.
 
     The path of a job's file, from the root of the repository, selects the job.
 
     Raise SelectionError for a pattern that matches nothing, with similar names, or if there
-    is nothing to select from.
+    is nothing to select from. Who writes, or named a job, is never shown an environment instead:
+    that would select every job of it.
     """
     if not available:
         raise SelectionError(NO_ENVIRONMENT)
@@ -52,7 +56,7 @@ def select(
                 hits += 1
                 chosen.setdefault(environment, set()).update(matching)
         if not hits:
-            raise SelectionError(_nothing(pattern, available))
+            raise SelectionError(_nothing(pattern, available, jobs=writes or bool(slash)))
     return tuple(
         Selection(
             environment=environment,
@@ -80,9 +84,9 @@ def environments(
 _MANIFESTS = re.compile(r"\.(ya?ml|json)$|^-$")
 
 
-def _nothing(pattern: str, available: Mapping[str, tuple[JobFile, ...]]) -> str:
-    every = [job for jobs in available.values() for job in jobs]
-    near = _nearest(pattern, [*available, *map(str, every)])
+def _nothing(pattern: str, available: Mapping[str, tuple[JobFile, ...]], *, jobs: bool) -> str:
+    every = [str(job) for each in available.values() for job in each]
+    near = _nearest(pattern, every if jobs else [*available, *every])
     hint = f"did you mean {' or '.join(near)}?" if near else "see `trainwright list jobs`"
     if not near and _MANIFESTS.search(pattern):
         hint += f", or check manifests with `trainwright validate {pattern}`"
