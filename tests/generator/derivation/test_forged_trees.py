@@ -188,13 +188,18 @@ async def test_an_editor_shows_a_forged_file(forged: Repository) -> None:
 def test_a_run_that_began_and_ended_between_two_commits_was_had(
     forged: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever checks has not rendered it: a rerun of the job's file stepped over its number."""
+    """Whoever checks has not rendered it: a rerun of the job's file stepped over its number. Its own
+    commits were squashed.
+    """
     ledger = forged.root / "environments/prod/ledger.yaml"
+    before = git(forged.root, "rev-parse", "HEAD")
     for number in (1, 2, 3):
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"author-{number}"))
         assert forged.run("retire", "prod/llm").exit_code == 0
         assert forged.run("rerun", "prod/llm").exit_code == 0
-    commit(forged.root, "Run it again")
+        commit(forged.root, "Run it again")
+    git(forged.root, "reset", "--quiet", "--soft", before)
+    commit(forged.root, "Run it again, three times")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "reviewer"))
     assert "TW057" not in forged.run("check").output
     assert forged.run("render", "--check").exit_code == 0
@@ -215,11 +220,13 @@ def test_a_run_that_began_and_ended_between_two_commits_was_had(
 
 def test_the_ledger_has_no_run_that_is_yet_to_come(forged: Repository) -> None:
     ledger = forged.root / "environments/prod/ledger.yaml"
+    before = git(forged.root, "rev-parse", "HEAD")
     for verb in ("retire", "rerun", "retire"):
         assert forged.run(verb, "prod/llm").exit_code == 0
+        commit(forged.root, verb)
     *_, second = ledger.read_text(encoding="utf-8").splitlines(keepends=True)
     assert "run: 2" in second
-    git(forged.root, "reset", "--quiet", "--hard")
+    git(forged.root, "reset", "--quiet", "--hard", before)
     ledger.write_text(ledger.read_text(encoding="utf-8") + second, encoding="utf-8")
     commit(forged.root, "More of the harmless job")
     assert "is not a run that llm has had" in refused(forged)
