@@ -108,7 +108,7 @@ def plan(made: Repository, *patterns: str) -> dict[str, Any]:
 def said(made: Repository, output: str = "text", *patterns: str) -> str:
     done = made.run("plan", *patterns, "--against", "HEAD", "-o", output)
     assert done.exit_code in (0, 1), done.output  # 1 before it is rendered
-    return done.stdout.replace("\\-", "-")
+    return re.sub(r"\\([-()])", r"\1", done.stdout) if output == "markdown" else done.stdout
 
 
 def applied(made: Repository) -> set[tuple[str, str, str]]:
@@ -319,8 +319,29 @@ def test_what_a_copied_environment_begins_with_is_there_already(prod: Repository
     assert {(it["action"], it["other"]) for it in found["objects"]} == {("added", "prod")}
     assert not any(it["effects"] for it in found["objects"])
     for output in ("text", "markdown"):
-        assert "PersistentVolumeClaim/work is added, and is that of prod, too" in said(prod, output)
+        assert "PersistentVolumeClaim/work is added (prod has it, too)" in said(prod, output)
     assert "shared run 2 (live/llm, live/vit)" in said(prod, "markdown")
+
+
+def test_the_part_that_is_gone_names_what_has_its_runs_and_objects(prod: Repository) -> None:
+    rename(prod)
+    render(prod)
+    verdict = "Renames environment prod · leaves 2 runs to other jobs · -64 GPU-h · -$128"
+    assert said(prod, "text", "prod").startswith(f"{verdict} · objects: 4 moved\n")
+    changes = {it["job"]: it["why"] for it in plan(prod, "prod")["changes"]}
+    assert re.fullmatch(r"llm-\w{8} is the run of live/llm", changes["prod/llm"])
+    assert "prod  PersistentVolumeClaim/work stays: live has it  (" in said(prod, "text", "prod")
+
+
+def test_a_renamed_environment_that_cannot_be_read_keeps_its_sums(prod: Repository) -> None:
+    rename(prod)
+    edit(prod, "live/environment.yaml", "queueing", "queueing: [")
+    done = prod.run("plan", "--against", "HEAD", "-o", "json")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)["plan"]
+    assert found["changes"] == []
+    assert {it["name"]: [it[side]["gpus"]["low"] for side in ("before", "after")]
+            for it in found["environments"]} == {"live": [32, 32], "prod": [0, 0]}  # fmt: skip
 
 
 @pytest.mark.parametrize("change", [rename, copy])

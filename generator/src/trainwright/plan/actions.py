@@ -70,7 +70,7 @@ def _ended(was: Training, after: PlannedRun | None) -> tuple[Action, str]:
         command = kustomization_deletion(before.object, was.environment)
         gone += f"; {_KUSTOMIZATION_FAILS} until `{command}`" if command else ""
     if after is not None and after.retired:
-        if held and was.is_kept(after):
+        if held and was.is_kept(after) and not was.keeper:
             gone += f"; if its pods still run, its {held} are held until it is deleted"
         return Action.RETIRED, f"it is in the ledger of finished runs; {gone}"
     if before.state == "active":

@@ -116,7 +116,8 @@ class JobChanges(Owner):
 
     def _is_unknown(self, file: JobFile) -> bool:
         """Whether the merge keeps from knowing what happens to a job, and applies nothing of it."""
-        return bool(self._merge.unread(file.environment)) and not self._merge.is_rendered(file)
+        edited = self._merge.is_rendered(file) and self._merge.origin(file) is None
+        return bool(self._merge.unread(file.environment)) and not edited
 
     @tracked()
     def _change(self, file: JobFile) -> JobChange:
@@ -127,6 +128,8 @@ class JobChanges(Owner):
             sides = replace(sides, was=replace(sides.was, keeper=str(keeper)))
             change = self._planned(sides)
         was = sides.was
+        if was:
+            change = replace(change, was=sides.origin, shared=sides.shared)
         change = _unless_lost(change, sides)
         change = self._beginning(change, sides)
         change = self._shared_object(change, sides)
@@ -214,8 +217,6 @@ class JobChanges(Owner):
         if action is Action.NEW_RUN and (why_not := self._why_refused(file)):
             action, why, after = Action.REJECTED, why_not, after and after.without_files()
         change = JobChange(file=file, action=action, why=why, before=before, after=after)
-        if was:
-            change = replace(change, was=sides.origin, shared=sides.shared)
         unlisted = applied and self._after.has(file) and action in _ENDED
         if was and unlisted and (after is None or after.state not in ENDED):
             return replace(change, why=f"nothing of it is applied any more; {was.removed}")
@@ -368,7 +369,7 @@ class JobChanges(Owner):
         if keeper is None:
             return change
         if was.is_kept(change.after):
-            why = f"{was.run.object} goes on as the run of {keeper}"
+            why = f"{was.run.object} is the run of {keeper}"
             return replace(change, action=Action.GOES_ON, why=why, ending=None)
         return replace(change, why=f"{change.why}; it is the run of {keeper}, which makes it again")
 

@@ -163,8 +163,8 @@ _STARTS = "starts "
 def _verb(change: JobChange) -> str:
     waits = change.ending is not None and change.ending.waits
     verb = _BESIDE if change.action is Action.NEW_RUN and waits else _VERBS[change.action]
-    if change.action is Action.GOES_ON and change.shared:
-        return "shares {}"
+    if change.action is Action.GOES_ON and (change.shared or change.was is None):
+        return "shares {}" if change.shared else "leaves {} to other jobs"
     suspended = change.after is not None and change.after.state == "suspended"
     return _LATER.get(verb, verb) if suspended else verb
 
@@ -196,6 +196,8 @@ def _phrase(changes: list[JobChange], *, names: bool, beside: bool) -> str:
         if changes[0].shared:
             others = (it.was.environment for it in changes if it.was)
             return f"shares {runs} with {_environments(others)}"
+        if changes[0].was is None:
+            return verb.format(runs)
         return f"{runs} {'goes' if number == 1 else 'go'} on under {where}"
     if _is_beside(verb):
         verb = verb if beside else verb.removesuffix(" beside {}")

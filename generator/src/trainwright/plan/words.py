@@ -40,13 +40,19 @@ _WHOLE = 100  # from here on money has no cents
 
 def objects(plan: Plan) -> str:
     """Return counts of changed additional objects: "objects: 1 added, 2 changed"."""
-    counts = Counter(_LEFT if change.until else change.action for change in plan.objects)
+    counts = Counter(map(_counted, plan.objects))
     keys = ("added", "changed", "moved", "removed", _LEFT)
     parts = (f"{counts[key]} {key}" for key in keys if counts[key])
     return f"objects: {', '.join(parts)}"
 
 
 _LEFT = "left in the cluster"
+
+
+def _counted(change: ObjectChange) -> str:
+    if change.action == "removed" and change.other:
+        return "moved"
+    return _LEFT if change.until else change.action
 
 
 def changed_object(change: ObjectChange) -> str:
@@ -63,11 +69,9 @@ def _becomes(change: ObjectChange) -> str:
     if not change.other:
         return f"is {change.action}"
     if change.action == "removed":
-        return f"leaves {change.environment}, and stays as that of {change.other}"
-    if change.action == "added":
-        return f"is added, and is that of {change.other}, too"
-    becomes = "is changed, and was" if change.action == "changed" else "goes on: it was"
-    return f"{becomes} in {change.other}"
+        return f"stays: {change.other} has it"
+    becomes = "goes on" if change.action == "moved" else f"is {change.action}"
+    return f"{becomes} ({change.other} {'has it, too' if change.action == 'added' else 'had it'})"
 
 
 def moved_objects(plan: Plan) -> Iterator[str]:
