@@ -188,6 +188,8 @@ def test_no_command_deletes_what_another_environment_has_after_the_merge(
     render(prod)
     kept = applied(prod)
     assert ("training", "persistentvolumeclaim", "work") in kept
+    if change is _splits_a_copy:
+        assert said(prod).startswith("Starts 1 run beside the old one")
     for output in ("text", "markdown", "json"):
         told = deleted(said(prod, output))
         assert told & kept == set()
@@ -288,6 +290,19 @@ def test_an_engine_that_deletes_has_runs_made_again(copied: Copied, tmp_path: Pa
     text = said(prod)
     assert "`prune: immediate` has its runs deleted and made again: to keep them, merge " in text
     assert deleted(text) == set()
+
+
+@pytest.mark.parametrize("engine", ["argocd", "flux"])
+def test_an_engine_that_finds_no_folder_deletes_nothing(
+    engine: str, copied: Copied, tmp_path: Path
+) -> None:
+    prod = copied(_immediate, tmp_path / "clone")
+    edit(prod, "prod/environment.yaml", "argocd", f"{engine}\n  applications: environment")
+    merged(prod)
+    rename(prod)
+    render(prod)
+    assert {it["action"] for it in plan(prod)["changes"]} == {"goes on"}
+    assert deleted(said(prod)) == set()
 
 
 def test_flux_deletes_nothing_until_its_kustomization_is_deleted(

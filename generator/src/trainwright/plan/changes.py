@@ -355,7 +355,7 @@ class JobChanges(Owner):
         """
         file, was = change.file, sides.was
         if change.was is not None and was is not None:
-            return _taken_over(change, was)
+            return self._taken_over(change, was)
         if file in self._merge.gone():
             return replace(change, action=Action.UNCHANGED, why="")
         others = tuple(self._from_another(file)) if change.action in _MAKES else ()
@@ -372,6 +372,26 @@ class JobChanges(Owner):
             why = f"{was.run.object} is the run of {keeper}"
             return replace(change, action=Action.GOES_ON, why=why, ending=None)
         return replace(change, why=f"{change.why}; it is the run of {keeper}, which makes it again")
+
+    def _taken_over(self, change: JobChange, was: Training) -> JobChange:
+        """Return the change of a job that has, or replaces, the run of one under another name."""
+        before, after, former = change.before, change.after, change.was
+        if before is None or after is None or before.object != after.object:
+            renamed = f"it is {former} under another name" if change.action in BEGINS else ""
+            return replace(change, why="; ".join(filter(None, (change.why, renamed))))
+        kept = change.shared or was.is_kept(None)
+        if not kept and former and not self._finds_no_folder(former.environment):
+            why = actions.made_again(was, f"{former}", f"{change.file}")
+            return replace(change, action=Action.NEW_RUN, why=why)
+        return change
+
+    def _finds_no_folder(self, name: str) -> bool:
+        """Whether an engine applies all of an environment by one object, and the merge takes the
+        whole folder: what finds none deletes nothing.
+        """
+        environment = self._before.environments.get(name)
+        whole = environment is not None and environment.gitops.applications == "environment"
+        return whole and name not in self._after.survey.jobs
 
     def _keeper(self, file: JobFile) -> JobFile | None:
         """Return another job that has the object of a job after the merge, or None if none has."""
@@ -586,18 +606,6 @@ def _left(change: JobChange, was: Training) -> Demand:
     unrendered = change.after is None or not change.after.object
     stays = change.action is not Action.GOES_ON and was.goes_on(change.after)
     return was.run.demand if stays or (change.action in BLOCKED and unrendered) else NOTHING
-
-
-def _taken_over(change: JobChange, was: Training) -> JobChange:
-    """Return the change of a job that has, or replaces, the run of one under another name."""
-    before, after, former = change.before, change.after, change.was
-    if before is None or after is None or before.object != after.object:
-        renamed = f"it is {former} under another name" if change.action in BEGINS else ""
-        return replace(change, why="; ".join(filter(None, (change.why, renamed))))
-    if not change.shared and not was.is_kept(None):
-        why = actions.made_again(was, f"{former}", f"{change.file}")
-        return replace(change, action=Action.NEW_RUN, why=why)
-    return change
 
 
 def _as_before(change: JobChange) -> JobChange:

@@ -196,9 +196,11 @@ class Training:
         If its object is removed from git (does not `stay`), it may wait for a person, also where
         it is suspended.
         """
-        if self.end is None or self.keeper:
+        if self.end is None:
             return None
         active = self.run.state == "active"
+        if self.keeper:
+            return Ending(self.run.object, loses=False, waits=True) if active else None
         loses = active and next(self.saved(), None) is None
         if stays or not self.end.until:
             return Ending(self.run.object, loses) if active else None
