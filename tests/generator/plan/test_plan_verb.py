@@ -686,7 +686,7 @@ def test_limits_that_a_merge_lowers_although_no_job_changes(cloned: Repository) 
     cloned.run("render")
     found = plan(cloned)
     assert found["changes"] == []
-    assert found["verdict"] == "No job changes · 2 limits exceeded"
+    assert found["verdict"] == "No job changes · +$40 · 2 limits exceeded"
     (environment,) = found["environments"]
     cost = [environment[side]["cost"]["low"] for side in ("before", "after")]
     assert cost == [8 * 2 * 2.5, 8 * 2 * 5]
@@ -702,7 +702,7 @@ def test_limits_that_a_merge_lowers_although_no_job_changes(cloned: Repository) 
     git(cloned.root, "checkout", "--quiet", ".")
     edit(cloned, "prod/environment.yaml", "2.5}", "5}")
     text = cloned.run("plan", "--against", "main").output
-    assert text.startswith("Nothing changes for any job\n")
+    assert text.startswith("No job changes · +$40\n")
     assert "$40 → $80" in text
 
 
@@ -1064,7 +1064,7 @@ def test_what_a_run_begins_with_and_no_source_has_comes_first(cloned: Repository
     (cloned.root / "environments/defaults.yaml").unlink()
     git_repository.commit(cloned.root)
     said = 'prod/short begins with other values than its sources have: env.LD_PRELOAD: "/x.so"'
-    assert cloned.run("plan", "--against", "main").output.startswith(said)
+    assert cloned.run("plan", "--against", "main").output.splitlines()[1].startswith(said)
     for output in ("markdown", "html"):
         shown = cloned.run("plan", "--against", "main", "-o", output).output
         assert "prod/short begins with other values" in shown.replace("\\", "")
@@ -1140,8 +1140,9 @@ def test_an_edit_of_what_a_pod_executes_is_named_before_others(
         text = text.replace(old, new, 1)
     assert text != path.read_text()
     path.write_text(text)
-    first = cloned.run("plan", "--against", "main").stdout.splitlines()[0]
-    assert shown in first
+    first, second, *_ = cloned.run("plan", "--against", "main").stdout.splitlines()
+    assert first.startswith("1 rendered file that no source renders · ")
+    assert shown in second
     assert cloned.run("render").exit_code == 0
     assert "evil" not in path.read_text()
     assert "backoffLimit: 9" not in path.read_text()

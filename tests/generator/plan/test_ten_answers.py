@@ -257,7 +257,10 @@ def test_it_is_in_the_first_words_of_the_terminal_the_comment_and_the_page(
 
     comment = _plain(repository.run("plan", "--against", "main", "-o", "markdown").stdout)
     assert comment.splitlines()[1].startswith(f"### Trainwright: {merge.headline}")
-    assert happens in comment.replace(";<br>", "; ")
+    command = DELETION.replace("OLD", old)
+    brief = happens.replace(f"until `{command}`", "until it is deleted")
+    assert brief in comment.replace(";<br>", "; ")
+    assert (f"- `{command}`\n" in comment) is (command in happens)
 
     shown, jobs = _page(repository.run("plan", "--against", "main", "-o", "html").stdout)
     assert f"<title>Plan: {merge.headline}" in shown

@@ -240,7 +240,7 @@ _OF_OBJECTS = 6  # the rank of their counts
 
 
 def _grants(plan: Plan) -> str:
-    """Return which objects give rights that nobody had by them before."""
+    """Return which objects give rights that they did not give before."""
     return _named([it.object for it in plan.objects if it.gives], "grants rights", "grant rights")
 
 

@@ -211,8 +211,8 @@ class ObjectChange:
     @property
     def gives(self) -> bool:
         """Whether it grants what it did not grant before."""
-        given = self.granted or self.action == "added"
-        return bool(self.grants and given) and not self.refused
+        new = self.granted or self.action == "added"
+        return bool(self.grants and new and not self.refused)
 
 
 @dataclass(frozen=True, slots=True)
