@@ -350,7 +350,9 @@ def test_a_plan_shows_how_an_object_changes(repository: Repository) -> None:
     path.write_text(path.read_text().replace("settings", "new"))
     (repository.root / "environments/dev/objects/gone.yaml").unlink()
     plan = ("plan", "--against", "main")
-    assert '"16"' not in _ok(repository, *plan)
+    shown = _ok(repository, *plan)
+    assert '"8" → "16"' in shown
+    assert "+++ b/" not in shown
     text = _ok(repository, *plan, "--files")
     assert "--- a/environments/dev/objects/quota.yaml\n+++ b/environments/dev/objects/quota" in text
     comment, page = (_ok(repository, *plan, "-o", output) for output in ("markdown", "html"))
@@ -506,7 +508,9 @@ def test_a_plan_says_what_a_changed_binding_gave_before(repository: Repository) 
     git(repository.root, "checkout", "--quiet", "-b", "change")
     labelled = RBAC.replace("{name: tuner,", "{name: tuner, labels: {a: b},")
     repository.write("dev/objects/rbac.yaml", labelled.replace("name: view", "name: cluster-admin"))
-    text = _ok(repository, "plan", "--against", "main")
+    done = repository.run("plan", "--against", "main")
+    assert done.exit_code == 1  # another roleRef is refused
+    text = done.stdout
     admin = BOUND.replace("view", "cluster-admin")
     assert f"RoleBinding/tuner is changed: {admin}; before, it {BOUND}  (" in text
     assert f"Role/tuner is changed: {ALLOWED}  (" in text

@@ -99,6 +99,24 @@ def test_what_grants_rights_or_holds_for_runs_is_named(
     assert all(f"/{name}" in comment.partition("Needs attention")[2][:200] for name in named)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ("name: default", "name: other", "RoleBinding/a grants rights · objects: 1 changed"),
+        ("subjects: [", "subjects: [{kind: User, name: b}, ", "RoleBinding/a grants rights · "),
+        ("{kind: ServiceAccount, name: default, namespace: training}", "", "Objects: 1 changed"),
+    ],
+)
+def test_a_binding_that_loses_a_subject_grants_nothing(
+    old: str, new: str, shown: str, copied: Copied, tmp_path: Path
+) -> None:
+    prod = copied(_prod, tmp_path / "clone")
+    prod.write("prod/objects/a.yaml", BOUND.replace("NAME", "a"))
+    git_repository.commit(prod.root)
+    _edited(prod, "objects/a.yaml", old, new)
+    assert _lines(prod)[0].startswith(shown)
+
+
 def test_another_branch_of_the_engine_is_no_policy(copied: Copied, tmp_path: Path) -> None:
     prod = copied(_prod, tmp_path / "clone")
     _edited(prod, "environment.yaml", "revision: a", "revision: b")

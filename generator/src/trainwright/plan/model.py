@@ -207,12 +207,7 @@ class ObjectChange:
     other: str = ""
     refused: bool = False
     values: tuple[ValueChange, ...] = ()  # that differ, of one that is changed
-
-    @property
-    def gives(self) -> bool:
-        """Whether it grants what it did not grant before."""
-        new = self.granted or self.action == "added"
-        return bool(self.grants and new and not self.refused)
+    gives: bool = False  # whether it grants what it did not grant before
 
 
 @dataclass(frozen=True, slots=True)

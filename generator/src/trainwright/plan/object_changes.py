@@ -7,8 +7,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Se
 from typing import Literal, TypeAlias
 
 from trainwright.datatypes import same
+from trainwright.datatypes.data import mappings
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.finding import Finding, ValueChange
+from trainwright.datatypes.groupkind import ROLE, ROLEBINDING
 from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
 from trainwright.findings.credentials import redact
@@ -16,7 +18,7 @@ from trainwright.objects.departure import Departure, deletion
 from trainwright.objects.departure import end as end_of
 from trainwright.objects.grants import grants
 from trainwright.plan.model import ObjectChange
-from trainwright.plan.object_effects import Surroundings, effects, later
+from trainwright.plan.object_effects import Surroundings, allowed, effects, later
 from trainwright.plan.revision import Revision
 from trainwright.render import own_object_checks
 from trainwright.render.refused import of_own
@@ -95,7 +97,18 @@ def changes(
             other=other,
             refused=bool(is_refused),
             values=tuple(_values(was, now)) if was and now else (),
+            gives=bool(_given(new_object) - _given(old_object)) and not is_refused,
         )
+
+
+def _given(one: Manifest | None) -> frozenset[str]:
+    """Return each thing that a role allows, or each subject to which a binding gives its role."""
+    if one is None or one.group_kind not in (ROLE, ROLEBINDING):
+        return frozenset()
+    if one.group_kind == ROLE:
+        return allowed(one)
+    role, subjects = one.body.get("roleRef"), mappings(one.body.get("subjects"))
+    return frozenset(f"{role} to {subject}" for subject in subjects)
 
 
 def _values(was: OwnObject, now: OwnObject) -> Iterator[ValueChange]:

@@ -212,7 +212,7 @@ _STOPPED = {
 def _role(was: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:
     one = now or was
     assert one is not None
-    lost = _allowed(was) - _allowed(now)
+    lost = allowed(was) - allowed(now)
     if was is None or not lost:
         return
     yield f"no longer allows {listed(sorted(lost), _NAMED)}"
@@ -226,7 +226,7 @@ def _role(was: Manifest | None, now: Manifest | None, around: Surroundings) -> I
     yield from _bound(frozenset().union(*map(_accounts, of_it)), around)
 
 
-def _allowed(role: Manifest | None) -> frozenset[str]:
+def allowed(role: Manifest | None) -> frozenset[str]:
     """Return each thing that a role allows: "delete of jobs.batch"."""
     allowed = set[str]()
     for rule in mappings(role.body.get("rules")) if role else ():
