@@ -115,6 +115,16 @@ def test_what_the_api_server_takes_is_no_error(
     assert all(not it["refused"] for it in _plan(prod, 0)["objects"])
 
 
+def test_each_refused_field_is_a_finding(copied: Copied, tmp_path: Path) -> None:
+    prod = copied(_prod, tmp_path / "clone")
+    _edited(prod, "objects/data.yaml", "2Gi", "1Gi")
+    _edited(prod, "objects/data.yaml", "spec: {", "spec: {storageClassName: fast, ")
+    said = prod.run("check").stdout
+    assert f"{REFUSED}: a claim may only grow (spec.resources.requests.storage 2Gi → 1Gi)" in said
+    assert f"{REFUSED}: the field is immutable (spec.storageClassName (unset) → fast)" in said
+    assert _summary(prod) == "Cannot sync 1 object · objects: 1 changed · 2 errors"
+
+
 def test_a_waived_refusal_blocks_nothing(copied: Copied, tmp_path: Path) -> None:
     """The object was deleted by hand, and is made anew."""
     prod = copied(_prod, tmp_path / "clone")

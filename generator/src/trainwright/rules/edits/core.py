@@ -107,7 +107,10 @@ EDITS = (
         "/spec/volumeName",
         when=(ADDED_OR_CHANGED, Condition("it is not bound", _unbound)),
     ),
-    *_CLAIM.read(Verdict.REJECTED, "the API server refuses it: a claim may only grow", "/spec"),
+    *_CLAIM.read(
+        Verdict.REJECTED, "the API server refuses it: a claim may only grow", "/spec/resources"
+    ),
+    *_CLAIM.read(Verdict.REJECTED, FIELD_IS_IMMUTABLE, "/spec"),
     *_SERVICE.read(
         Verdict.REJECTED,
         "the API server refuses it: the addresses of a Service are fixed when it is made",
