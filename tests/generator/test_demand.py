@@ -54,6 +54,18 @@ def test_gpu_hours_are_nodes_times_gpus_times_duration_times_attempts() -> None:
     assert _demand(JOB) == replace(asked, pools={JOB.pool.name: asked})
 
 
+@pytest.mark.parametrize("price", [4, 0, 2.5, None])
+def test_a_demand_at_another_price_is_that_of_the_job_at_it(price: float | None) -> None:
+    other = Pool(name="cpu", resource="nvidia.com/gpu", price_per_gpu_hour=1)
+    job = replace(JOB, roles=(replace(JOB, nodes=1, pool=other),))
+    dear = replace(job, pool=replace(POOL, price_per_gpu_hour=price))
+    assert demand.priced(_demand(job), {"h100": price, "unused": 7}) == _demand(dear)
+    assert demand.priced(_demand(dear), {"h100": 2.5}) == _demand(job)
+    assert demand.priced(_demand(job), {"unused": 7}) == _demand(job)
+    endless = replace(job, max_duration=None)
+    assert demand.priced(_demand(endless), {"h100": price}) == _demand(endless)
+
+
 def test_elastic_jobs_ask_for_a_range() -> None:
     found = _demand(replace(JOB, elastic=Elastic(min_nodes=2, max_nodes=6)))
     assert found.nodes == Range(2, 6)

@@ -727,7 +727,7 @@ def test_a_new_price_counts_for_what_a_merge_changes_and_not_before(cloned: Repo
     edit(cloned, "prod/jobs/big.yaml", small, "")
     (environment,) = plan(cloned)["environments"]
     cost = [environment[side]["cost"]["low"] for side in ("before", "after")]
-    goes_on = 8 * 2 * 2.5  # the old run, until it is deleted
+    goes_on = 8 * 2 * 5  # the old run, until it is deleted: in the same pool as all others
     assert cost == [2 * 8 * 2 * 2.5, 2 * 8 * 2 * 5 + goes_on]
 
 
@@ -1463,6 +1463,77 @@ def test_what_a_replaced_run_has_saved_is_named(case: str, repository: Repositor
     repository.job("prod/llm", f"{written}{edit}podLabels: {{another: run}}\n")
     (change,) = plan(repository, "--against", "HEAD")["changes"]
     assert sentence.replace("NAME", name) in change["why"]
+
+
+# --- prices and currencies that change with jobs -------------------------------------------------
+
+PRICE = "pricePerGpuHour: 2.5"
+
+
+def _priced(cloned: Repository, *edits: tuple[str, str]) -> tuple[str, str]:
+    """The first line and the row of the budget of a merge that edits the environment, too."""
+    for old, new in edits:
+        edit(cloned, "prod/environment.yaml", old, new)
+    assert cloned.run("render").exit_code == 0
+    shown = cloned.run("plan", "--against", "main").stdout
+    (row,) = re.findall("^prod +budget +(.*)$", shown, re.MULTILINE)
+    assert shown.count("requests ") == 1
+    return shown.splitlines()[0], " ".join(row.split())
+
+
+def test_sums_before_are_in_the_currency_before(cloned: Repository) -> None:
+    _running(cloned, "")
+    job("maxDuration: 2h", "maxDuration: 3h")(cloned)
+    first, row = _priced(cloned, ("budget:", "currency: EUR\nbudget:"))
+    assert first == "Updates 1 job in place · +8 GPU-h · +€20"
+    assert row == "16 → 24 of 100 $40 → €60"
+    (environment,) = plan(cloned)["environments"]
+    assert (environment["currencyBefore"], environment["currency"]) == ("USD", "EUR")
+
+
+def test_a_request_is_at_the_price_after_the_merge(cloned: Repository) -> None:
+    """What goes on costs more or less by the price, and by that requests nothing."""
+    _running(cloned, "")
+    job("maxDuration: 2h", "maxDuration: 3h")(cloned)
+    first, row = _priced(cloned, (PRICE, "pricePerGpuHour: 4"))
+    assert first == "Updates 1 job in place · +8 GPU-h · +$32"
+    assert row == "16 → 24 of 100 $40 → $96 +8 GPU-h, +$32"
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("nodes: 3", "Starts 1 run beside the old one · +24 GPU-h · cost unknown · prod pool h100"),
+        ("state: cancelled", "Leaves 1 job running"),
+    ],
+)
+def test_a_removed_price_leaves_all_costs_unknown(
+    line: str, first: str, cloned: Repository
+) -> None:
+    """Also of the run that goes on, which has no lower cost by that."""
+    _running(cloned, "")
+    job("nodes: 2" if "nodes" in line else "state: active", line)(cloned)
+    edit(cloned, "prod/environment.yaml", f", {PRICE}", "")
+    assert cloned.run("render").exit_code == 0
+    shown = cloned.run("plan", "--against", "main").stdout
+    assert shown.startswith(first)
+    assert re.search(
+        r"^prod +budget .* \$40 → unknown( +\+24 GPU-h, cost unknown)?$", shown, re.MULTILINE
+    )
+    assert ("requests +12 GPUs, +24 GPU-h, cost unknown\n" in shown) is ("nodes" in line)
+
+
+def test_no_cost_is_missing_where_nothing_has_a_price(cloned: Repository) -> None:
+    free = POOLS.replace(f", {PRICE}", "")
+    cloned.environment("prod", free)
+    path = cloned.job("prod/llm", "pool: h100\n")
+    path.write_text(path.read_text().replace('{cpu: "1", memory: 1Gi}', "{gpu: 4}"))
+    assert cloned.run("render").exit_code == 0
+    git_repository.commit(cloned.root)
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    job("nodes: 2", "nodes: 1")(cloned)
+    for form in ("text", "markdown"):
+        assert "unknown" not in cloned.run("plan", "--against", "main", "-o", form).stdout
 
 
 # --- a pool by another name ----------------------------------------------------------------------

@@ -165,7 +165,9 @@ def _job(
         "pool": job.pool.name if job and job.pool else "",
         "queue": job.queue if job else "",
         "team": job.team if job else "",
-        "asked": requests(job_overview.held, environment.currency),
+        "asked": requests(
+            job_overview.held, environment.currency if job_overview.held.cost else ""
+        ),
         "gpus": job_overview.held.gpus.high,
         "hours": job_overview.held.hours.high,
         "needs": [item.kind for item in needs],

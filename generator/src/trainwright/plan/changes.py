@@ -182,11 +182,15 @@ class JobChanges(Owner):
     ) -> Training | None:
         """Return the run of a job, or of its origin, before the merge, or None if it has none."""
         if origin is None:
-            run = self._before.at_hand(file) if is_rendered else self._was(file)
-            return Training(run, self._merge.applying(file.environment)) if run else None
-        run = self._before.at_hand(origin) or self._was(origin)
-        applying, leaves = self._merge.applying(origin.environment), not self._merge.is_shared(file)
-        return Training(run, applying, leaves=leaves) if run and run.object else None
+            run, leaves = self._before.at_hand(file) if is_rendered else self._was(file), False
+        else:
+            run = self._before.at_hand(origin) or self._was(origin)
+            leaves = not self._merge.is_shared(file)
+        if run is None or (origin and not run.object):
+            return None
+        run = replace(run, demand=self._merge.at_prices(file.environment, run.demand))
+        applying = self._merge.applying((origin or file).environment)
+        return Training(run, applying, leaves=leaves)
 
     def _was(self, file: JobFile) -> PlannedRun | None:
         """Return the run of a job that is applied now."""

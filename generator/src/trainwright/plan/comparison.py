@@ -226,7 +226,19 @@ class Comparison(Owner):
             removed=removed,
             removal=self._removal(name) if removed else None,
             currency=environment.currency if environment else "USD",
+            currency_before=self._currency_before(name),
+            priced=any(
+                pool.price_per_gpu_hour is not None
+                for side in (self._before.environments.get(self.merge.former(name)), environment)
+                for pool in (side.pools.values() if side else ())
+            ),
         )
+
+    def _currency_before(self, name: str) -> str:
+        """Return the currency before the merge, "" where it is the same."""
+        was = self._before.environments.get(self.merge.former(name))
+        now = self.merge.environment(name)
+        return was.currency if was and now and was.currency != now.currency else ""
 
     def _removal(self, name: str) -> Removal | None:
         """Return what the merge takes out of git with an environment, None if it had none."""
@@ -294,7 +306,8 @@ class Comparison(Owner):
     def _left_after(self, name: str, changes: Sequence[JobChange]) -> tuple[LeftRun, ...]:
         """Return those of them that the merge neither brings back nor has in the ledger."""
         over = {*self._after.ledger(name).runs, *(it.after.object for it in changes if it.after)}
-        return tuple(run for run in self._left_before(name) if run.object not in over)
+        left = (run for run in self._left_before(name) if run.object not in over)
+        return tuple(replace(it, demand=self.merge.at_prices(name, it.demand)) for it in left)
 
     def _fits(
         self,

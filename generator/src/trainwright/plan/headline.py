@@ -348,13 +348,12 @@ def _money(plan: Plan) -> Iterator[str]:
     costs = defaultdict[str, Demand](lambda: NOTHING)
     for it in plan.environments:
         if it in plan.changing:
-            costs[it.currency] += Demand(cost=it.asked.cost, unpriced=it.asked.unpriced)
+            costs[it.shown_currency] += Demand(cost=it.asked.cost, unpriced=it.asked.unpriced)
         if _has_other_prices(plan, it):
             others = it.after - it.before - total(change.delta for change in it.changes)
-            costs[it.currency] += Demand(cost=others.cost)
-    yield ", ".join(
-        words.cost(cost, currency, sign=True) for currency, cost in costs.items() if cost.cost
-    )
+            costs[it.shown_currency] += Demand(cost=others.cost)
+    every = (words.asked(cost, currency, sign=True) for currency, cost in costs.items())
+    yield ", ".join(part for parts in every for part in parts)
 
 
 def _has_other_prices(plan: Plan, environment: EnvironmentPlan) -> bool:

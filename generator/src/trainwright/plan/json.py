@@ -162,6 +162,7 @@ def _environment(environment: EnvironmentPlan) -> Data:
         "name": environment.name,
         "jobs": environment.jobs,
         "currency": environment.currency,
+        "currencyBefore": environment.currency_before,
         "before": _demand(environment.before),
         "after": _demand(environment.after),
         "requests": _demand(environment.asked),

@@ -32,7 +32,8 @@ from trainwright.rules.edits.outcomes import is_rejected
 from trainwright.rules.policy import JobFindings, apply_policy
 from trainwright.runs.wiring_files import WiringFiles
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import own_objects
+from trainwright.specs import demand, own_objects
+from trainwright.specs.demand import Demand
 from trainwright.specs.select import select
 
 
@@ -196,6 +197,14 @@ class Merge(Owner):
         """Return the errors for which an environment cannot be read after the merge."""
         unread = name in self.after.survey.jobs and self.environment(name) is None
         return self.after.loaded(name).findings if unread else ()
+
+    def at_prices(self, name: str, requested: Demand) -> Demand:
+        """Return what a run of the base requests at the prices after the merge, so that what they
+        change is in the sums before and after, and in nothing that the merge requests.
+        """
+        environment = self.environment(name)
+        pools = environment.pools.values() if environment else ()
+        return demand.priced(requested, {pool.name: pool.price_per_gpu_hour for pool in pools})
 
     def has_lost_ledger(self, name: str) -> bool:
         """Whether the ledger of an environment cannot be read: what has finished is unknown, and

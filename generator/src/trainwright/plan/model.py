@@ -263,7 +263,7 @@ class EnvironmentPlan:
     """All changes of one environment, its demand before and after, and its capacity checks.
 
     Of one that cannot be read after the merge, `unread` are the errors of its file, and what the
-    merge makes of its jobs is not known.
+    merge makes of its jobs is not known. It is `priced` if a pool has a price, on either side.
     """
 
     name: str
@@ -280,6 +280,13 @@ class EnvironmentPlan:
     removed: bool = False  # by the merge, which is a `removal`, or before it
     removal: Removal | None = None
     currency: str = "USD"
+    currency_before: str = ""  # if the merge changes it
+    priced: bool = True
+
+    @property
+    def shown_currency(self) -> str:
+        """The currency of its prices, "" if no pool has one: then no cost is missing either."""
+        return self.currency if self.priced else ""
 
     @property
     def title(self) -> str:
@@ -366,8 +373,8 @@ class Plan:
         return tuple(sorted(all_changes, key=lambda change: worst_first((change,))))
 
     def currency(self, environment: str) -> str:
-        """Return the currency of an environment's prices."""
-        currencies = (it.currency for it in self.environments if it.name == environment)
+        """Return the currency of an environment's prices, "" if it has none."""
+        currencies = (it.shown_currency for it in self.environments if it.name == environment)
         return next(currencies, "USD")
 
     @property

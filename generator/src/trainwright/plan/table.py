@@ -76,8 +76,8 @@ def _cells(environment: EnvironmentPlan, use: Use) -> Iterator[Cell]:
     yield Cell((use.what,))
     yield Cell() if budget else _at_once(use, held)
     yield _hours(use, hours)
-    yield _cost(use, cost, environment.currency)
-    yield Cell(tuple(filter(None, (_again(use, environment.currency),))))
+    yield _cost(use, cost, environment)
+    yield Cell(tuple(filter(None, (_again(use, environment.shown_currency),))))
 
 
 def _at_once(use: Use, fit: CapacityCheck | None) -> Cell:
@@ -96,10 +96,12 @@ def _hours(use: Use, fit: CapacityCheck | None) -> Cell:
     return replace(hours, limit=" ".join(filter(None, (hours.limit, f"and {unbounded}"))))
 
 
-def _cost(use: Use, fit: CapacityCheck | None, currency: str) -> Cell:
+def _cost(use: Use, fit: CapacityCheck | None, environment: EnvironmentPlan) -> Cell:
     """Return what both sides cost, which is unknown for jobs whose pool has no price."""
-    cost = _changed(use.before.cost, use.after.cost, fit, currency=currency)
-    sides = (words.cost(it, currency) for it in (use.before, use.after))
+    now = environment.currency
+    cost = _changed(use.before.cost, use.after.cost, fit, currency=now)
+    before = words.cost(use.before, environment.currency_before or now)
+    sides = (before, words.cost(use.after, now))
     return replace(cost, sides=tuple(dict.fromkeys(sides))) if cost else cost
 
 
@@ -135,4 +137,5 @@ def _again(use: Use, currency: str) -> str:
 
 
 def _rounded(demand: Demand) -> tuple[float, ...]:
-    return tuple(round(it, 6) for it in (demand.hours.low, demand.hours.high))
+    ends = (it for amount in (demand.hours, demand.cost) for it in (amount.low, amount.high))
+    return tuple(round(it, 6) for it in ends)

@@ -35,6 +35,7 @@ from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range, total
 
 _SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "INR": "₹"}
+_UNKNOWN = "unknown"
 _WHOLE = 100  # from here on money has no cents
 
 
@@ -202,12 +203,14 @@ def cost(demand: Demand, currency: str, *, sign: bool = False) -> str:
         return known
     # What a job no longer costs that has no price now is not saved.
     if demand.cost.high <= 0:
-        return "unknown"
+        return _UNKNOWN
     return f"{known} and {plural(demand.unpriced, 'job')} without a price"
 
 
 def asked(demand: Demand, currency: str, *, sign: bool = False) -> Iterator[str]:
-    """Yield the parts of a demand as short texts; unbounded jobs are always mentioned."""
+    """Yield the parts of a demand as short texts; unbounded jobs are always mentioned, and those
+    without a price where there is a `currency` of prices.
+    """
     if demand.gpus:
         gpus = span(demand.gpus, sign=sign)
         yield f"{gpus} GPU{'' if gpus.lstrip('+-') == '1' else 's'}"
@@ -216,8 +219,9 @@ def asked(demand: Demand, currency: str, *, sign: bool = False) -> Iterator[str]
         yield f"{nodes} node{'' if nodes.lstrip('+-') == '1' else 's'}"
     if demand.hours:
         yield f"{span(demand.hours, sign=sign)} GPU-h"
-    if demand.cost:
-        yield cost(demand, currency, sign=sign)
+    if demand.cost or (currency and demand.unpriced > 0):
+        known = cost(demand, currency, sign=sign)
+        yield f"cost {known}" if known == _UNKNOWN else known
     if demand.unbounded:
         jobs = abs(demand.unbounded)
         less = "no longer " if demand.unbounded < 0 else ""

@@ -162,6 +162,27 @@ def total(demands: Iterable[Demand]) -> Demand:
     )
 
 
+def priced(demand: Demand, prices: Mapping[str, float | None]) -> Demand:
+    """Return what one job asks for at other prices of its pools; that of a pool which is not among
+    them costs what it did.
+    """
+    if not prices.keys() & demand.pools.keys():
+        return demand
+    pools = {name: _at(part, prices, name) for name, part in demand.pools.items()}
+    cost = _sum(part.cost for part in pools.values())
+    unpriced = max(part.unpriced for part in pools.values())
+    return replace(demand, cost=cost, unpriced=unpriced, pools=pools)
+
+
+def _at(part: Demand, prices: Mapping[str, float | None], pool: str) -> Demand:
+    if pool not in prices or not part.hours:
+        return part
+    price = prices[pool]
+    if price is None:
+        return replace(part, cost=Range(), unpriced=1)
+    return replace(part, cost=part.hours * price, unpriced=0)
+
+
 def _sum(ranges: Iterable[Range]) -> Range:
     low: float = 0
     high: float = 0
