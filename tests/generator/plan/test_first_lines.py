@@ -69,9 +69,9 @@ def test_a_price_and_a_run_that_begins_are_one_sum(copied: Copied, tmp_path: Pat
     _edited(prod, "environment.yaml", "pricePerGpuHour: 2", "pricePerGpuHour: 3")
     _edited(prod, "jobs/llm.yaml", "nodes: 2", "nodes: 3")
     lines = _lines(prod)
-    # llm as it was goes on beside the new one: 32 GPU-hours by 2, 48 and 32 by 3, not 64 by 2.
-    assert lines[0] == "Starts 1 run beside the old one · +48 GPU-h · +$176"
-    assert any("$128 → $304" in line for line in lines)
+    # llm as it was goes on beside the new one: 48, 32 and 32 GPU-hours by 3, not 64 by 2.
+    assert lines[0] == "Starts 1 run beside the old one · +48 GPU-h · +$208"
+    assert any("$128 → $336" in line for line in lines)
 
 
 @pytest.mark.parametrize(

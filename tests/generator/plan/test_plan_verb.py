@@ -1492,11 +1492,13 @@ def test_sums_before_are_in_the_currency_before(cloned: Repository) -> None:
 
 
 def test_a_request_is_at_the_price_after_the_merge(cloned: Repository) -> None:
-    """What goes on costs more or less by the price, and by that requests nothing."""
+    """What goes on costs more or less by the price, and by that requests nothing: the first line
+    has both.
+    """
     _running(cloned, "")
     job("maxDuration: 2h", "maxDuration: 3h")(cloned)
     first, row = _priced(cloned, (PRICE, "pricePerGpuHour: 4"))
-    assert first == "Updates 1 job in place · +8 GPU-h · +$32"
+    assert first == "Updates 1 job in place · +8 GPU-h · +$56"
     assert row == "16 → 24 of 100 $40 → $96 +8 GPU-h, +$32"
 
 
