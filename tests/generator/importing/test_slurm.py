@@ -261,7 +261,9 @@ CANNOT_RUN = {
     "cp -r": "cp -r /data /tmp/data\nsrun python a.py",
     "$HOME/data": "srun python a.py --data $HOME/data",
     "${RUN_DIR}": "srun python a.py --out ${RUN_DIR}/x",
-    "$(date": "srun python a.py --name run-$(date +%s)",
+    "$(git": "srun python a.py --name run-$(git rev-parse HEAD)",
+    "/s/${{ run.name }}:/s": "srun --container-mounts=/s/$SLURM_JOB_ID:/s python a.py",
+    "cd /s/${{ run.name }}": "cd /s/$SLURM_JOB_ID\nsrun python a.py",
     "apptainer: a pod is the container": "srun apptainer run --nv a.sif",
 }
 
@@ -272,6 +274,25 @@ def test_what_only_the_script_does_or_knows_cannot_run(text: str, tmp_path: Path
     lost = [str(left) for left in one.left if left.severity is Loss.CANNOT_RUN]
     assert len(lost) == 1
     assert text in lost[0]
+
+
+@pytest.mark.parametrize(
+    "own", ["$SLURM_JOB_ID", "${SLURM_JOBID}", "$$", "$(date +%F)", "`uuidgen | cut -c 1-8`"]
+)
+def test_what_each_job_has_of_its_own_is_the_name_of_the_run(own: str, tmp_path: Path) -> None:
+    body = (
+        f"OUT=/out/{own}\nexport WANDB_RUN_ID={own}\n"
+        f"srun torchrun --nnodes 2 --nproc_per_node 8 --rdzv_id {own} --rdzv_backend c10d "
+        f"--rdzv_endpoint $(hostname):29500 train.py --out $OUT --run_name sft-{own} --lr 1"
+    )
+    (one,) = imported(tmp_path, TWO_NODES, body).imported
+    name = "${{ run.name }}"
+    assert one.spec["flags"] == {"lr": 1, "out": f"/out/{name}", "run_name": f"sft-{name}"}
+    assert one.spec["env"] == {"WANDB_RUN_ID": name}
+    named = {left.field: left.severity for left in one.left if "name of the run" in left.why}
+    texts = (f"/out/{name}", f"sft-{name}", f"WANDB_RUN_ID={name}")
+    assert named == dict.fromkeys(texts, Loss.BEHAVIOUR)
+    assert not [str(each) for each in one.differing if name in str(each) or "/out" in str(each)]
 
 
 def test_the_rest_is_named(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from trainwright.importing import companions, containers, role_names
 from trainwright.importing.choice import Choice, choices
 from trainwright.importing.equivalence.form import NormalForm
 from trainwright.importing.generated import is_generated
-from trainwright.importing.names import RUN, Names, referring
+from trainwright.importing.names import OWN_NAME, RUN, Names, referring
 from trainwright.importing.role_names import port_of
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
@@ -86,7 +86,8 @@ class _Draft:
         target = TARGETS[self.target]
         plain = text.replace("$$", "$") if target.envelope else text
         # Text that looks like a reference of a spec was not meant as one.
-        written = role_names.referring(plain.replace("${{", "$${{"), self.workload)
+        plain = plain.replace("${{", "$${{").replace(OWN_NAME, RUN)
+        written = role_names.referring(plain, self.workload)
         return referring(written, self.names, target.numbered)
 
     def variable(self, text: str) -> str:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 RANK0 = "${{ rank0.address }}"
 RUN = "${{ run.name }}"
+# Stands for it in what is made of a script, where each run has a value of its own: a job's ID.
+OWN_NAME = "trainwright-run-name"
 # The domain of the headless Service by which a run's pods are found, and which has its name.
 SERVICE = "${{ run.name }}.${{ namespace }}.svc.cluster.local"
 # Used in place of a pod's number: for the domain, and for what all names begin with up to the pod's
@@ -155,11 +157,13 @@ def anonymous(pod: form.Pod, names: Names) -> form.Pod:
     def plain(data: Data) -> Data:
         if not isinstance(data, str):
             return data
-        return names.replaced(data, lambda number: others.get(number, f"(pod {number})"))
+        named = data.replace(OWN_NAME, "run")
+        return names.replaced(named, lambda number: others.get(number, f"(pod {number})"))
 
     def anew(data: Data) -> Data:
         """Replace the names in data; most of a pod's data has none."""
-        return mapped(data, plain) if names.may_be_in(repr(data)) else data
+        texts = repr(data)
+        return mapped(data, plain) if OWN_NAME in texts or names.may_be_in(texts) else data
 
     flags, words = mapped(pod.program.flags, plain), mapped(pod.program.words, plain)
     return replace(

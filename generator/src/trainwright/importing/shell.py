@@ -442,9 +442,10 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _WORDS = re.compile(r"(?:\$\([^()]*(?:\([^()]*\)[^()]*)*\)|`[^`]*`|\$\{[^{}]*\}|\S)+")
 _UNBRACED = re.compile(
     # An unclosed quote runs to the end of the text: to look for each one's end would be quadratic.
-    r"""("(?:\\.|[^"\\])*+\\?(?:"|\Z)|'[^']*(?:'|\Z)|(?<!\S)\#[^\n]*)|(?<=[\w,:/=.@+%^-])\$([A-Za-z_]\w*)""",
+    r"""("(?:\\.|[^"\\])*+\\?(?:"|\Z)|'[^']*(?:'|\Z)|(?<!\S)\#[^\n]*)|(?<=[\w,:/=.@+%^-])\$([A-Za-z_]\w*|\$(?!\())""",
     re.DOTALL,
 )
+_NAMES = {"$": "BASHPID"}
 _ALL_ITEMS = re.compile(r"\$\{\w+\[[@*]\]\}")
 _BLANKS = re.compile(rb"(?:\\\n|[ \t\n])*")
 _ALWAYS_SET = re.compile(r"HOME|USER|LOGNAME|PATH|PWD|SHELL|HOSTNAME")
@@ -485,8 +486,10 @@ def _joined(value: Value) -> str:
 
 
 def _braced(text: str) -> str:
-    """Return the script with braces around variables within a word, which the parser needs."""
-    return _UNBRACED.sub(lambda match: match[1] or f"${{{match[2]}}}", text)
+    """Return the script with braces around variables within a word, which the parser needs, and
+    a name for the number of the process, which has none that can stand in them.
+    """
+    return _UNBRACED.sub(lambda match: match[1] or f"${{{_NAMES.get(match[2], match[2])}}}", text)
 
 
 def _branches(node: Node) -> Iterator[tuple[Node | None, list[Node]]]:

@@ -153,7 +153,7 @@ def _source(
         name=name,
         target=manifest.ELASTIC if meets.elastic else manifest.TARGET,
         parts=tuple(parts),
-        left=(
+        left=left.named(
             *left.options(options),
             *left.mounts(given, options.place("--container-mounts")),
             *step.left,
@@ -162,6 +162,9 @@ def _source(
             *left.variables(step, place),
             *left.unknown_options(place, step.unknown),
             *left.unknown(place, unknown),
+            *left.per_run(
+                place, command, manifest.environment(step), str(given.get("--container-mounts", ""))
+            ),
             *left.ran_by(step.runner, place),
             *assumed,
             *left.launched_otherwise(step, amounts, place),

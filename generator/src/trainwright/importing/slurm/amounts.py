@@ -12,9 +12,12 @@ from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.documents.validation.other_forms import gpu_count
 from trainwright.importing import shell
+from trainwright.importing.names import OWN_NAME
 from trainwright.kinds.reading import ImportingError
 
 RANK = "$(JOB_COMPLETION_INDEX)"
+# What each run has of its own: the number of a job, and that of a shell's process.
+PER_RUN = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_ARRAY_JOB_ID", "$", "BASHPID")
 STEP = "slurm-step"  # of the object, and so of its pods: the job has the script's own name
 Place = Callable[[str], Location]  # of an option, by its name
 HEAD = f"{STEP}-0.{STEP}"
@@ -65,7 +68,7 @@ class NodeAmounts:
             **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), str(self.nodes * self.tasks)),
             "SLURM_NODEID": RANK,
             "SLURM_JOB_NAME": name,
-            **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), name),
+            **dict.fromkeys(PER_RUN, OWN_NAME),
             "RANDOM": PORT,  # by which scripts choose a port
             **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), HEAD),
         }
@@ -167,6 +170,8 @@ class SlurmOutput:
             return str(counted.get(names[0]) or "") or None
         if names[0] == "echo":
             return self._echoed(first, names[-1])
+        if names[0] in ("date", "uuidgen"):
+            return OWN_NAME
         if names == ["expr"]:
             return shell.number(" ".join(first[1:]))
         asks = names[0] in ("scontrol", "hostname", "getent", "host") or "hostname" in str(called)

@@ -13,6 +13,7 @@ from trainwright.documents.validation.other_forms import clock
 from trainwright.documents.validation.other_names import of_job
 from trainwright.importing.commandline import LOGGED
 from trainwright.importing.equivalence.containers import places
+from trainwright.importing.names import OWN_NAME, RUN
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import NodeAmounts
 from trainwright.importing.slurm.manifest import SELECTED, image_name, is_mount, is_of_the_image
@@ -67,7 +68,7 @@ def options(given: Given) -> Iterator[NotImported]:
 def mounts(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:
     """Yield the mounts whose source is no folder of the nodes, such as a relative path."""
     for text in filter(None, str(given.get("--container-mounts", "")).split(",")):
-        if not is_mount(text) and not _UNKNOWN.search(text):
+        if not is_mount(text) and OWN_NAME not in text and not _UNKNOWN.search(text):
             why = "it is not a folder of the nodes: write it under volumes"
             yield NotImported("--container-mounts", place, shown("", text), why, Loss.CANNOT_RUN)
 
@@ -100,7 +101,7 @@ def _command(
     elif not name or name in HARMLESS or asks_hostname(command) or is_check(words):
         return
     elif name in ("cd", "pushd", "popd"):
-        if command.words[1:] and command.words[1].startswith("/") and "$" not in command.words[1]:
+        if command.words[1:] and is_mount(command.words[1]):
             return
         why = "write the folder of the image in which the program starts as workingDir"
         if command.words[1:] in _SUBMITTED:
@@ -152,6 +153,33 @@ def unknown(place: Location, texts: Sequence[str]) -> Iterator[NotImported]:
             with_option = f", or import it with --set {name[1]}=…" if name else ""
             why = f"only the running script knows it: write its value{with_option}"
             yield NotImported(shown("", text), place, "", why, Loss.CANNOT_RUN)
+
+
+def per_run(
+    place: Location, command: Sequence[str], environment: Mapping[str, str], mounted: str
+) -> Iterator[NotImported]:
+    """Yield texts in which the name of the run stands for what each job of Slurm has of its own."""
+    program = launched.parse(tuple(command)).program or 0  # what it meets by is the launcher's
+    texts = (*command[program:], *(f"{name}={text}" for name, text in environment.items()))
+    for text in dict.fromkeys(text for text in texts if OWN_NAME in text):
+        why = "the name of the run stands for what each job has of its own: its ID, or a date"
+        yield NotImported(shown("", text), place, "", why)
+    for text in mounted.split(","):
+        if OWN_NAME in text:
+            why = "each job has a folder of its own there: write under volumes what all runs share"
+            yield NotImported("--container-mounts", place, shown("", text), why, Loss.CANNOT_RUN)
+
+
+def named(*losses: NotImported) -> tuple[NotImported, ...]:
+    """Return the losses with the reference to the run's name for what stands for it."""
+    return tuple(
+        replace(
+            loss,
+            field=loss.field.replace(OWN_NAME, RUN),
+            value=loss.value.replace(OWN_NAME, RUN),
+        )
+        for loss in losses
+    )
 
 
 _WITH_A_RANK = "with a rank each: write the Python program that it starts, with launcher: torchrun"

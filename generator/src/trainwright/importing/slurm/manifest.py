@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from trainwright.datatypes.data import Data, dig, mapping
 from trainwright.documents.validation.other_forms import clock
 from trainwright.importing.equivalence.containers import places
+from trainwright.importing.names import OWN_NAME
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import STEP, NodeAmounts
 from trainwright.importing.slurm.step import Step
@@ -25,7 +26,7 @@ def folder(given: Mapping[str, Data], commands: Sequence[ShellCommand], step: St
     changed = [c.words[1] for c in before if c.words[:1] in (("cd",), ("pushd",)) and c.words[1:]]
     workdir = given.get("--container-workdir") or given.get("--chdir")
     for path in reversed([str(workdir or ""), *changed]):
-        if path.startswith("/") and "$" not in path:
+        if path.startswith("/") and "$" not in path and OWN_NAME not in path:
             return path
     return ""
 
@@ -177,7 +178,7 @@ def _mounts(text: str) -> tuple[list[Data], list[Data]]:
 
 def is_mount(text: str) -> bool:
     """Whether a text is a mount of a folder of the nodes: an absolute path, without variables."""
-    return text.startswith("/") and "$" not in text and "`" not in text
+    return text.startswith("/") and not any(mark in text for mark in ("$", "`", OWN_NAME))
 
 
 _CONTAINER = "/spec/template/spec/containers/0"
