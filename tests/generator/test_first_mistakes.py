@@ -214,5 +214,44 @@ def test_a_launcher_replaces_nothing_that_is_written(beside: str, repository: Re
     assert (repository.root / "environments" / JOB_FILE).read_text() == before
 
 
+_GPUS = "resources: {cpu: '1', memory: 64Gi, gpu: 8}\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "rule", "told", "done"),
+    [
+        (
+            "entrypoint: {argv: [torchrun, --standalone, --nproc_per_node=8, train.py]}\n"
+            "target: pytorchjob\nnodes: 1\nprocsPerNode: 1\n",
+            "TW112",
+            "Write `procsPerNode: 8`.",
+            "entrypoint: {argv: [torchrun, --standalone, --nproc_per_node=8, train.py]}\n"
+            "target: pytorchjob\nnodes: 1\nprocsPerNode: 8\n",
+        ),
+        (
+            "entrypoint: {argv: [torchrun, --standalone, --nproc_per_node=4, train.py]}\n"
+            "target: pytorchjob\nnodes: 1\nprocsPerNode: 8\n",
+            "TW112",
+            "Leave the option out",
+            "entrypoint: {argv: [torchrun, --standalone, train.py]}\n"
+            "target: pytorchjob\nnodes: 1\nprocsPerNode: 8\n",
+        ),
+    ],
+)
+def test_a_warning_is_cured_without_another(
+    written: str, rule: str, told: str, done: str, repository: Repository
+) -> None:
+    targets = "targets: {trainjob: {version: '2.3'}, pytorchjob: {version: '1.9'}}\n"
+    _write(repository, {}, f"{_GPUS}{written}", targets)
+    assert told in _remedies(repository)[rule]
+    _write(repository, {}, f"{_GPUS}{done}", targets)
+    assert _remedies(repository) == {}
+
+
+def _remedies(repository: Repository) -> dict[str, str]:
+    report = repository.run("check", "--no-cache", "-o", "json").stdout
+    return {one["rule"]: one["remedy"] for one in json.loads(report)["report"]["results"]}
+
+
 def test_there_are_enough_of_them() -> None:
     assert len(MISTAKES) >= 413

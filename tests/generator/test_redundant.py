@@ -97,6 +97,24 @@ def test_an_override_that_comes_to_the_same_job(base: Repository) -> None:
     ]
 
 
+@pytest.mark.parametrize("started", ["argv: [accelerate, launch, train.py]", "image: true"])
+def test_a_launcher_beside_a_whole_command_starts_nothing(started: str, base: Repository) -> None:
+    command = f"extends: base/common\nentrypoint: {{script: null, {started}}}\n"
+    _job(base, "prod/llm", f"{command}launcher: accelerate\n")
+    (key, *_) = started.partition(":")
+    assert _said(base) == [
+        (
+            "TW061",
+            "environments/prod/jobs/llm.yaml:6:1",
+            f"launcher changes nothing: entrypoint.{key} is the whole command",
+        )
+    ]
+    _job(base, "prod/llm", f"{command}launcher: python\n")
+    assert _said(base) == []
+    _job(base, "prod/llm", "extends: base/common\nlauncher: accelerate\n")
+    assert _said(base) == []
+
+
 def test_an_override_that_changes_something_is_left_alone(base: Repository) -> None:
     _job(base, "prod/llm", "extends: base/common\nmaxDuration: 61m\nnodes: 3\n")
     assert _said(base) == []

@@ -76,6 +76,8 @@ def findings(spec: Layered, job: Job, place: Environment) -> Iterator[Finding]:
             continue
         if entry.idle:
             yield _removes_nothing(entry) if entry.value is None else _equal(entry)
+        elif entry.pointer == "/launcher" and not job.entrypoint.launched:
+            yield from _launches_nothing(entry, job)
         elif entry.source is not None and entry.pointer.parts[0] in DERIVED:
             yield from _unread(spec, job, place, entry)
 
@@ -163,6 +165,18 @@ def _removes_nothing(entry: _Written) -> Finding:
     remedy = f"A colon needs a space behind it: `{meant}`." if meant else ""
     place = entry.layer.key_place(entry.pointer)
     return dx.SAME_AS_INHERITED.at(place, message, remedy=remedy, path=entry.pointer)
+
+
+def _launches_nothing(entry: _Written, job: Job) -> Iterator[Finding]:
+    """Yield a finding for a launcher beside a whole command; `python` is none, as it says."""
+    started = "image" if job.entrypoint.image else "argv"
+    if job.launcher != "python":
+        yield dx.UNREAD.at(
+            entry.layer.key_place(entry.pointer),
+            f"launcher changes nothing: entrypoint.{started} is the whole command",
+            remedy=f"Remove it, or write entrypoint.script or .module in place of {started}.",
+            path=entry.pointer,
+        )
 
 
 def _dropped(entry: _Written) -> Iterator[Finding]:

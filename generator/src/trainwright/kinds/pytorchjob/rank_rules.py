@@ -20,7 +20,8 @@ from trainwright.kinds.pytorchjob.spec_rules import (
     trainers,
 )
 from trainwright.objects.pods.launchers import RANKS
-from trainwright.objects.pods.launching import launches, starts_ranks
+from trainwright.objects.pods.launching import launched, launches, starts_ranks
+from trainwright.objects.pods.template import Container
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 
@@ -53,14 +54,20 @@ def launcher_counts_mismatch(subject: Subject) -> Iterator[Hit]:
         return
     wanted = {"nnodes": subject.pods, "nproc_per_node": count(subject.spec.get("nprocPerNode"))}
     for _, container in trainers(subject):
-        for flag, number in _NUMBER_FLAG.findall(" ".join(container.command_line)):
+        for flag, number in _NUMBER_FLAG.findall(launched(container)):
             expected = wanted[flag.replace("-", "_")]
             if expected is not None and int(number) != expected:
                 message = f"--{flag}={number} is passed, but the object has {expected}"
-                form = "waits" if int(number) > expected else "fewer"
+                form, remedy = "waits" if int(number) > expected else "fewer", ""
                 if flag != "nnodes":
-                    form = "processes"
-                yield Hit(container.pointer, message, form=form)
+                    form, remedy = "processes", _for_processes(container, int(number))
+                yield Hit(container.pointer, message, form=form, remedy=remedy)
+
+
+def _for_processes(container: Container, number: int) -> str:
+    """Return what to do where as many processes as the pod has GPUs are passed, or it has none."""
+    gpus = sum(container.accelerators.values())
+    return f"Write `procsPerNode: {number}`." if gpus in (0, number) else ""
 
 
 @error("TW113", per_pod=True)

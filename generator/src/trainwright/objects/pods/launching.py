@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -43,6 +43,7 @@ _ALONE = re.compile(
 )
 # Variables by which ranks find each other, in manifests to which no operator adds them.
 _ADDRESSES = ("MASTER_ADDR", "PET_MASTER_ADDR", "PET_RDZV_ENDPOINT", "TRAINWRIGHT_MASTER_ADDR")
+_SUBSTITUTES = re.compile(r"\$\(|`|<<")  # of which no plain words can be read
 _LOOPBACK = re.compile(
     r"\A(?:\w+://)?(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1\]?)(?::\d*)?", re.IGNORECASE
 )
@@ -82,12 +83,38 @@ def options(container: Container) -> dict[str, str]:
     """Return the launcher's options for nodes, processes and rendezvous, named as torchrun names
     them, with dashes.
     """
-    words = container.started
-    if not any("--" in word for word in words):
-        return {}
-    pairs = _OPTION.findall(" ".join(words))
+    pairs = _OPTION.findall(launched(container))
     given = {name.replace("_", "-"): value for name, value in pairs}
     return {**{_ALIKE[name]: given[name] for name in _ALIKE.keys() & given}, **_counted(given)}
+
+
+@once
+def launched(container: Container) -> str:
+    """Return what a container starts, without the arguments of the program that a launcher starts:
+    these are the program's own, whatever they are called.
+    """
+    words, line = container.started, container.command_line
+    if not any("--" in word for word in words):
+        return ""
+    return " ".join([*_until_program(line), *_until_program(words[len(line) :])])
+
+
+def _until_program(words: Sequence[str]) -> Iterator[str]:
+    for word in words[: _program(words)]:
+        lines = [*_commands(word)] if " --" in word and not _SUBSTITUTES.search(word) else []
+        if any(_program(line) for line in lines):
+            yield from (part for line in lines for part in _until_program(line))
+        else:
+            yield word
+
+
+def _program(words: Sequence[str]) -> int | None:
+    """Return where the program stands that a launcher starts; None if none is shown."""
+    for at in range(len(words)):  # behind wrappers, such as exec
+        read = command.parse(tuple(words[at:]))
+        if read.program is not None:
+            return at + read.program if read.launcher != "none" else None
+    return None
 
 
 def _counted(given: dict[str, str]) -> dict[str, str]:
