@@ -67,9 +67,10 @@ def workflow(repository: Repository, text: str) -> None:
 
 
 def states(repository: Repository) -> dict[str, str]:
-    """What is not ok."""
+    """What is not ok, but for the wiring that these repositories do not have."""
     done = repository.run("doctor", "-o", "json")
-    items = json.loads(done.stdout)["items"]
+    found = json.loads(done.stdout)["items"]
+    items = [it for it in found if not it["message"].startswith(_UNWIRED)]
     assert done.exit_code == int(any(item["state"] == "error" for item in items))
     for item in items:
         if item["state"] != "error":  # an error may be of another program
@@ -77,7 +78,15 @@ def states(repository: Repository) -> dict[str, str]:
     return {item["about"]: item["state"] for item in items if item["state"] != "ok"}
 
 
+_UNWIRED = ("there is no wiring/", "no engine is known to follow one of this repository, as")
+
+
 def test_nothing_is_wrong(healthy: Repository) -> None:
+    source = f'{{url: "{URL}", revision: main}}'
+    healthy.environment("dev", f"gitops: {{engine: argocd, repository: {source}}}\n")
+    for command in (("render",), ("gitops", "wire", "--out", str(healthy.root / "wiring"))):
+        assert healthy.run(*command).exit_code == 0
+    git.commit(healthy.root)
     done = healthy.run("doctor")
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
@@ -467,14 +476,27 @@ def states_without_git(repository: Repository) -> dict[str, str]:
     return {item["about"]: item["state"] for item in items if item["state"] != "ok"}
 
 
-def test_what_an_engine_is_not_told_here_is_said(healthy: Repository) -> None:
-    lines = healthy.run("doctor").stdout
-    assert "there is no wiring/: that of dev is elsewhere, or not written" in lines
-    assert "as gitops.repository.url of dev is not set" in lines
+def test_an_environment_that_no_engine_can_find_is_no_state_that_is_ok(
+    healthy: Repository,
+) -> None:
+    def of(about: str) -> tuple[str, str, str]:
+        items = json.loads(healthy.run("doctor", "-o", "json").stdout)["items"]
+        (found,) = (it for it in items if it["about"] == about)
+        return found["state"], found["message"], found["remedy"]
+
+    state, message, remedy = of("wiring")
+    assert state == "warning"
+    assert message == "there is no wiring/, and gitops.repository.url of dev is not set"
+    assert "Set `gitops.repository.url` in environment.yaml" in remedy
+    state, message, _ = of("branch")
+    assert state == "skipped"
+    assert message.endswith(", as gitops.repository.url of dev is not set")
+    healthy.environment("dev", f'gitops: {{engine: argocd, repository: {{url: "{URL}"}}}}\n')
+    there = "there is no wiring/: that of dev is elsewhere, or not written"
+    assert of("wiring") == ("skipped", there, "")
     healthy.environment("dev", "gitops: {engine: none}\n")
-    lines = healthy.run("doctor").stdout
-    assert "there is no wiring/\n" in lines
-    assert "no engine is known to follow one of this repository\n" in lines
+    assert of("wiring")[:2] == ("ok", "there is no wiring/, and no engine that needs it")
+    assert of("branch")[:2] == ("ok", "no engine is known to follow one of this repository")
 
 
 def test_help_tells_when_it_fails(healthy: Repository) -> None:

@@ -237,7 +237,7 @@ def test_targets_that_no_engine_applies_and_targets_that_are_none(tmp_path: Path
 def test_all_that_is_missing_or_wrong_is_named_at_once() -> None:
     missing = CliRunner().invoke(main, ["init"])
     assert missing.exit_code == 2
-    assert "Missing option '--engine'. Choose from" in missing.stderr
+    assert "Missing option '--engine'. Choose from argocd, flux, none\n" in missing.stderr
     assert f"Missing option '--target'. Choose from {', '.join(MADE)}" in missing.stderr
     wrong = CliRunner().invoke(main, ["init", "--engine", "argo", "--target", "jobst"])
     assert wrong.exit_code == 2

@@ -38,6 +38,10 @@ class Choice(_Words):
     def hint(self, value: str) -> str:
         return meant(value, map(str, self.choices))
 
+    def get_missing_message(self, *_: object, **__: object) -> str:
+        """Return the choices in one line; click has a line for each."""
+        return f"Choose from {', '.join(map(str, self.choices))}"
+
 
 class Format(Choice):
     """One of the formats of an output, which is printed; a name of a file is answered by how to

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from trainwright.datatypes.environment import GitOps, Repository
+from trainwright.datatypes.environment import Environment, GitOps, Repository
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.listing import listed
 from trainwright.files import git
 from trainwright.gitops.wiring.wiring import ENGINES, Site
-from trainwright.setup.doctor.diagnosis import Diagnosis, Examined, ok, warning
+from trainwright.setup.doctor.diagnosis import Diagnosis, Examined, ok, skipped, warning
 from trainwright.setup.init.repository import address
 
 _LOCAL, _REMOTE = "refs/heads/", "refs/remotes/origin/"
@@ -67,13 +67,14 @@ def followed(examined: Examined) -> Iterator[Diagnosis]:
         sites = [site for site in sites if _is_here(site.gitops.repository, branches)]
         yield from (_of_site(site, branches) for site in sites)
     if not sites:
-        unset = [
-            it.name
-            for it in environments
-            if it.gitops.engine in ENGINES and not it.gitops.repository.url
-        ]
+        unset = [it.name for it in environments if it.gitops.engine in ENGINES and _is_unset(it)]
         known = f", as gitops.repository.url of {listed(unset)} is not set" if unset else ""
-        yield ok(f"no engine is known to follow one of this repository{known}")
+        found = skipped if unset else ok
+        yield found(f"no engine is known to follow one of this repository{known}")
+
+
+def _is_unset(environment: Environment) -> bool:
+    return not environment.gitops.repository.url
 
 
 def _follows(gitops: GitOps) -> bool:
