@@ -300,11 +300,11 @@ def test_lists_of_an_environment(repository: Repository) -> None:
     ]
     for chosen, names in jobs:
         assert [it["job"] for it in _listed(repository, "jobs", *chosen)] == names
-    (only,) = _listed(repository, "objects", "field")
+    (only,) = _listed(repository, "own-objects", "field")
     assert only["object"] == "ConfigMap/of-field"
     for arguments, said in (
         (("jobs", "feld"), 'nothing matches "feld"; did you mean field'),
-        (("objects", "lab/a"), "environments are listed whole"),
+        (("own-objects", "lab/a"), "environments are listed whole"),
         (("rules", "lab"), "`list rules` takes no ENV"),
     ):
         result = repository.run("list", *arguments)

@@ -224,7 +224,7 @@ def test_a_secret_is_in_no_output(repository: Repository) -> None:
     secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringdata: {a: hunter2hunter2}\n"
     repository.write("dev/objects/a.yaml", secret)
     for command in ("check", "render", "list"):
-        arguments = (command, "objects") if command == "list" else (command, "--no-cache")
+        arguments = (command, "own-objects") if command == "list" else (command, "--no-cache")
         assert "hunter2" not in repository.run(*arguments).output
 
 
@@ -404,7 +404,7 @@ def test_objects_are_published_and_taken_back(repository: Repository) -> None:
 
 def test_objects_are_listed(repository: Repository) -> None:
     repository.write("dev/objects/quota.yaml", QUOTA)
-    message = _ok(repository, "list", "objects")
+    message = _ok(repository, "list", "own-objects")
     assert "ResourceQuota/team" in message
     assert "environments/dev/objects/quota.yaml:4" in message
 

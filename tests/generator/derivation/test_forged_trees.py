@@ -107,7 +107,7 @@ def test_what_is_not_committed_yet_is_proved_as_well(how: str, forged: Repositor
     first, second, *_ = forged.run("plan", "--against", "main").output.splitlines()
     assert "that no source renders" in first
     assert found[0]["message"].partition("\n")[0][:40] in second
-    assert second.startswith("not rendered from any source: ")
+    assert second.startswith("no source renders this: ")
 
 
 def test_rendering_again_takes_back_what_was_never_looked_at(forged: Repository) -> None:
@@ -172,7 +172,7 @@ def test_a_forged_tree_is_not_published(
     for more in ((), ("--discard-edits",)):
         done = forged.run("gitops", "publish", *where, *more)
         assert done.exit_code == 2, done.output
-        assert f"not rendered from any source: {RENDERED}/new/pytorchjob.yaml" in done.output
+        assert f"no source renders this: {RENDERED}/new/pytorchjob.yaml" in done.output
         assert (git(remote, "for-each-ref"), git(forged.root, "for-each-ref")) == before
 
 

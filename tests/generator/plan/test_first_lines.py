@@ -167,7 +167,7 @@ def test_the_first_line_precedes_files_that_no_source_renders(
     rendered.write_text(rendered.read_text() + "# by hand\n")
     first, second, *_ = _lines(prod)
     assert first.startswith("1 rendered file that no source renders")
-    assert second.startswith("not rendered from any source: ")
+    assert second.startswith("no source renders this: ")
 
 
 def test_runs_and_jobs_that_start_are_one_phrase(copied: Copied, tmp_path: Path) -> None:

@@ -1731,7 +1731,7 @@ def test_an_edit_after_the_last_render_is_planned_as_it_will_be_rendered(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("queueing: kueue", "queueing: kueu", 'queueing is "kueu"'),
+        ("queueing: kueue", "queueing: kueu", 'queueing cannot be "kueu"'),
         ("queueing: kueue", "queueing: [", ""),
     ],
     ids=["a wrong value", "no YAML"],

@@ -114,8 +114,17 @@ def _check_is_no_field(word: str) -> None:
             raise SelectionError(f'"{word}" is a field of {kind}, and not a job: see {command}')
 
 
-_OF_ENVIRONMENTS = ("jobs", "objects")
-LISTS = ("jobs", "environments", "objects", "targets", "fabrics", "rules", "formats", "engines")
+_OF_ENVIRONMENTS = ("jobs", "own-objects")
+LISTS = (
+    "jobs",
+    "environments",
+    "own-objects",
+    "targets",
+    "fabrics",
+    "rules",
+    "formats",
+    "engines",
+)
 
 
 @click.command(name="list", epilog=examples("list jobs prod", "list rules", "list jobs -o json"))
@@ -133,17 +142,18 @@ def list_(
     output: str,
     no_cache: bool,
 ) -> None:
-    """List jobs, environments, objects, targets, fabrics, rules, formats or engines.
+    """List jobs, environments, own-objects, targets, fabrics, rules, formats or engines.
 
-    Jobs and objects may be those of some environments alone. A run that another has replaced, and
-    that its GitOps engine has not deleted, is named until the ledger has it or yet another run
-    begins: only `trainwright status` knows whether it still trains.
+    Own objects are those below environments/ENV/objects. They and jobs may be those of some
+    environments alone. A run that another has replaced, and that its GitOps engine has not deleted,
+    is named until the ledger has it or yet another run begins: only `trainwright status` knows
+    whether it still trains.
     """
     from trainwright.cli.memory import Memory, Printed
     from trainwright.files.tree import Folder
 
     if selections and what not in _OF_ENVIRONMENTS:
-        raise click.UsageError(f"`list {what}` takes no ENV; only jobs and objects are of one")
+        raise click.UsageError(f"`list {what}` takes no ENV; only jobs and own-objects are of one")
     if what != "jobs" or no_cache:
         everything = _listed(context, what, selections, output, lambda: Folder(context.root))
         click.echo(everything, nl=False)

@@ -101,7 +101,7 @@ def _engines(_files: Files, _patterns: Patterns) -> Rows:
 LISTINGS: dict[str, Callable[[Files, Patterns], Rows]] = {
     "jobs": _jobs,
     "environments": _environments,
-    "objects": _objects,
+    "own-objects": _objects,
     "targets": _targets,
     "fabrics": _fabrics,
     "rules": _rules,

@@ -57,7 +57,7 @@ def render(plan: Plan, style: Style) -> str:
         facts=_facts(plan, style),
         attention=shown(concerns, "action"),
         uses=_uses(plan),
-        amounts=[*words.amounts(plan)],
+        amounts=[*filter(None, (words.bound(plan),)), *words.amounts(plan)],
         notes=[
             *words.outside(plan),
             *words.unrendered(plan),

@@ -412,7 +412,8 @@ def _object_details(change: ObjectChange) -> str:
 def _foot(plan: Plan, style: Style) -> str:
     head = f"`{plan.head[:12]}`" if plan.head else "the working tree"
     behind = f", which has {plural(plan.behind, 'more commit')}" if plan.behind else ""
+    bound = f"\n_{it}._\n" if (it := words.bound(plan)) else ""
     return (
-        f"\n_Base_ `{plan.base[:12]}` _of_ `{code(style.against)}`{behind}_, head_ {head}. "
+        f"{bound}\n_Base_ `{plan.base[:12]}` _of_ `{code(style.against)}`{behind}_, head_ {head}. "
         f"_Reproduce with_ `{code(style.command)}`\n"
     )

@@ -26,7 +26,7 @@ from trainwright.datatypes.volumes import Volume
 from trainwright.specs.demand import Demand, Range, nodes_of
 
 _NAMED = 3  # jobs in a sentence
-_NO_JOB = "no active job"
+_NO_JOB = "no active job is in it"
 _REMAIN = "pods that run stay as they are"
 _PODS = frozenset({"pods", "count/pods"})
 _BINARY = frozenset({"memory", "ephemeral-storage"})  # as people write them, in Gi

@@ -33,6 +33,7 @@ def _lines(plan: Plan, style: Style) -> Iterator[str]:
         yield style.paint(visible(line), "red")
     yield from (finding_line(finding, style.paint) for finding in words.errors(plan))
     yield from (style.paint(visible(line), "yellow") for line in words.notes(plan))
+    yield from filter(None, (words.bound(plan),))
     yield from map(visible, words.amounts(plan))
     if plan.behind:
         more = plural(plan.behind, "more commit")

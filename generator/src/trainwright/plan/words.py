@@ -361,7 +361,7 @@ def errors(plan: Plan) -> tuple[Finding, ...]:
 
 def forged(finding: Finding) -> str:
     """Return one line on something in a rendered file that follows from no source."""
-    return f"not rendered from any source: {finding.message}  ({finding.place})"
+    return f"no source renders this: {finding.message}  ({finding.place})"
 
 
 def outside(plan: Plan) -> Iterator[str]:
@@ -506,6 +506,15 @@ def _moved(before: Data, after: Data) -> str:
     if isinstance(before, str):
         return "changed"
     return "lowered" if after < before else "raised"
+
+
+def bound(plan: Plan) -> str:
+    """Return what the hours of a plan are, and the cost that follows from them, or ""."""
+    uses = (use for environment in plan.environments for use in environment.uses)
+    shown = (it for use in uses for it in (use.before, use.after))
+    if not any(it.hours for it in (*shown, *(it.asked for it in plan.changing))):
+        return ""
+    return "GPU-hours and cost: at most, with the whole maxDuration of every attempt"
 
 
 def amounts(plan: Plan) -> Iterator[str]:

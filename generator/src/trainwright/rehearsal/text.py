@@ -50,7 +50,7 @@ def _commands(pods: Sequence[Pod]) -> Iterator[str]:
     first, *others = dict.fromkeys(redact(shlex.join(pod.argv)) for pod in pods)
     yield f"$ {first}"
     if others:
-        yield f"  ({plural(len(others), 'other pod')} with words of their own)"
+        yield f"  ({plural(len(others), 'other pod')} with other arguments)"
 
 
 def _row(pod: Pod, rehearsal: Rehearsal) -> tuple[str, str, str]:

@@ -388,7 +388,9 @@ def missing_pool_toleration(subject: Subject) -> Iterator[Hit]:
             continue
         if not any(all(_tolerated(want, have) for want in pool.tolerations) for pool in fitting):
             names = ", ".join(pool.name for pool in fitting)
-            yield Hit(f"{template.pointer}/spec", f"no pool is tolerated of: {names}")
+            yield Hit(
+                f"{template.pointer}/spec", f"tolerates the taints of none of these pools: {names}"
+            )
 
 
 def _tolerated(want: object, have: Sequence[object]) -> bool:

@@ -697,10 +697,9 @@ def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Fin
             at = spec.authored(pointer)
         message, remedy = _quoting(spec, violation)
         remedy = _merged(spec, violation, remedy)
-        effect = _NOT_READ if violation.key else _LACKING if violation.missing else _REFUSED
-        findings.append(
-            dx.SCHEMA.at(at, message, remedy=remedy, effect=effect, subject=subject, path=pointer)
-        )
+        effect = _NOT_READ if violation.key else _LACKING if violation.missing else ""
+        found = dx.SCHEMA.at(at, message, remedy=remedy, subject=subject, path=pointer)
+        findings.append(replace(found, effect=effect))
     return tuple(findings)
 
 
@@ -733,7 +732,6 @@ def _merged(spec: Layered, violation: Violation, remedy: str) -> str:
 
 
 _NOT_READ = "It would be ignored, and the run would be without it."
-_REFUSED = "The cluster would refuse it, or train something else than is meant."
 _LACKING = "Nothing can be rendered without it."
 
 

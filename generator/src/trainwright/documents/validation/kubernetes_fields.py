@@ -79,7 +79,10 @@ POD: Mapping[str, Place] = {
     "os": _patched("training runs on Linux"),
     "overhead": _refused("the RuntimeClass sets it"),
     "preemptionPolicy": _refused("the PriorityClass sets it"),
-    "priority": _refused("the PriorityClass that priorityClass names sets it"),
+    "priority": _refused(
+        "the PriorityClass that priorityClass names has it; queuePriority is who goes first in a "
+        "queue of Kueue, and lattice.priority that of a TrainingJob"
+    ),
     "readinessGates": _patched("no rank waits for another one to be ready"),
     "resourceClaims": _at("resourceClaims"),
     "resources": _at("resources", why="they are those of the container that trains"),

@@ -530,7 +530,7 @@ def _enum(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     """Yield the violation that a value is none of those allowed, with the one that may be meant."""
     allowed = [str(value) for value in failure.wanted if value not in _NOT_CHOSEN]
     value = failure.instance
-    message = f"{_name(pointer)} is {show(value)}"
+    message = f"{_name(pointer)} cannot be {show(value)}"
     remedy = f"It must be one of: {', '.join(allowed)}."
     one = value[0] if isinstance(value, list) and len(value) == 1 else value
     if isinstance(value, list | dict) and (one in allowed or _named(one) in allowed):

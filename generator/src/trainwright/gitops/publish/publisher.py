@@ -314,7 +314,7 @@ class Publisher:
         )
         if forged:
             raise PublishError(
-                f"not rendered from any source: {listed(tuple(dict.fromkeys(forged)))}; see "
+                f"no source renders this: {listed(tuple(dict.fromkeys(forged)))}; see "
                 "`trainwright check`, or run `trainwright render` and commit the result"
             )
 
