@@ -311,7 +311,7 @@ def test_a_difference_is_said_once_for_all_pods() -> None:
     ]
     one = (run.pods[0], replace(run.pods[1], image="other"), run.pods[2])
     (difference,) = equivalence.differences(run, replace(run, pods=one))
-    assert equivalence.sentence(difference) == f"pods.1.image: {run.pods[1].image} became other"
+    assert equivalence.sentence(difference) == f"image of pod 1: {run.pods[1].image} → other"
 
 
 _POD = """\
@@ -376,6 +376,6 @@ def test_differences_show_no_credential() -> None:
     for path in (Pointer("/pods/*/env/HF_TOKEN"), Pointer("/pods/*/env/NOTE")):
         message = equivalence.sentence(Difference(path, token, None))
         assert "aB3" not in message
-        assert message.endswith("*** became nothing")
+        assert message.endswith("*** → (unset)")
     named = Difference(Pointer("/pods/0/env/DB_PASSWORD"), None, "hunter22x")
     assert "hunter22x" not in equivalence.sentence(named)

@@ -116,7 +116,7 @@ def test_pods_that_only_one_of_the_two_runs_has(repository: Repository, tmp_path
     done = repository.run("import", str(file), "--env", "dev", "--dry-run")
     assert done.exit_code == 1, done.output
     assert "nodes is 1200, it must be at most 1000" in done.stderr
-    assert "grace_period: 30 became nothing" in done.stderr
+    assert "gracePeriod of pod 1000: 30 → (unset)" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_toleration_that_is_added_is_one_line() -> None:
     at = Pointer("/pods/*/placement/tolerations/0")
     added = [Difference(at / key, None, value) for key, value in sorted(toleration.items())]
     (one,) = reported([*added])
-    assert str(one).startswith("its pods tolerate sku=gpu:NoSchedule (")
+    assert str(one) == "its pods tolerate sku=gpu:NoSchedule"
     assert one.severity is Loss.BEHAVIOUR
     changed = Difference(at / "key", "a", "b")
     assert [each.difference for each in reported([changed])] == [changed]
@@ -235,4 +235,4 @@ def test_a_toleration_that_is_added_is_one_line() -> None:
 def test_memory_is_a_quantity(kind: str, before: Data, after: Data, expected: str) -> None:
     difference = Difference(Pointer(f"/pods/*/resources/{kind}/memory"), before, after)
     (one,) = reported([difference])
-    assert str(one) == f"{expected} (pods.*.resources.{kind}.memory)"
+    assert str(one) == expected

@@ -12,7 +12,7 @@ from trainwright.datatypes.quantity import format_binary, parse
 from trainwright.datatypes.same import Difference
 from trainwright.importing import reasons
 from trainwright.importing.equivalence import in_words, sentence
-from trainwright.importing.equivalence.comparison import in_every_pod
+from trainwright.importing.equivalence.comparison import holders, in_every_pod
 from trainwright.kinds.reading import Loss
 from trainwright.kinds.target import in_group
 
@@ -25,7 +25,7 @@ class Differing:
     severity: Loss
 
     def __str__(self) -> str:
-        """Return a sentence with the path, or the plain values if no sentence fits."""
+        """Return a sentence with whose value it is, or the plain values if no sentence fits."""
         difference = self.difference
         path = in_group(difference.path)
         wording = next((wording for wording in _SENTENCES if path.matches(wording.pattern)), None)
@@ -44,7 +44,11 @@ class Differing:
                 before=_quantity(difference.before), after=_quantity(difference.after)
             )
         before, after = in_words(difference)
-        return f"{words.format(before=before, after=after)} ({difference.path.dotted})"
+        whose = ", ".join(it for it in holders(difference.path) if it not in _ANY_POD)
+        return f"{words.format(before=before, after=after)}{f' ({whose})' if whose else ''}"
+
+
+_ANY_POD = ("every pod", "pod 0")  # all of them, or the one that is there
 
 
 def _quantity(size: Data) -> Data:
@@ -123,7 +127,7 @@ _SENTENCES = (
     _Sentence("/pods/*/processes/*/rank", added="the rank is set, to {after}"),
     _Sentence("/pods/*/processes/*/meets_at", added="ranks find each other at {after}"),
     _Sentence("/pods/*/program/unbuffered", added="Python writes its output unbuffered"),
-    _Sentence("/success", changed="what has to succeed is {after}, and was {before}"),
+    _Sentence("/success", changed="pods that have to succeed: {before} → {after}"),
     _Sentence("/deadline", added="the run is stopped after {after} s", removed="no limit of time"),
     _Sentence(
         "/deadline_of", changed="the time limit holds for each {after}, and held for the {before}"

@@ -10,6 +10,7 @@ from dataclasses import is_dataclass
 from typing import TypeAlias
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.fields import spelled
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.same import Difference
 from trainwright.importing.equivalence.form import NormalForm
@@ -22,13 +23,43 @@ _POD = re.compile(r"^(/roles/[^/]+)?/pods/\d+/")  # of those that train, or of a
 def sentence(difference: Difference) -> str:
     """Return a difference in words; None is a value that is absent."""
     before, after = in_words(difference)
-    return f"{difference.path.dotted}: {before} became {after}"
+    place = " of ".join((_field(difference.path), *holders(difference.path)))
+    return f"{place}: {before} → {after}"
+
+
+def holders(path: Pointer) -> tuple[str, ...]:
+    """Return whose value is at a path, from within: "init container 0", "pod 1", "role loader"."""
+    found, parts = list[str](), path.parts
+    if role := parts[:1] == ("roles",):
+        found, parts = [f"role {parts[1]}"], parts[2:]
+    if parts[:1] == ("pods",):
+        number = "every pod" if parts[1] == "*" else f"pod {parts[1]}"
+        found = [*((number,) if not role or parts[1] != "*" else ()), *found]
+        if parts[2:3] and len(parts) > _INSIDE and parts[2] in _CONTAINERS:
+            found = [f"{_CONTAINERS[parts[2]]} {parts[3]}", *found]
+    return tuple(found)
+
+
+def _field(path: Pointer) -> str:
+    """Return the field at a path, without whose it is, in the spelling of a spec."""
+    parts = path.parts[2:] if path.parts[0] == "roles" else path.parts
+    if parts[:1] == ("pods",):
+        inside = parts[2:3] and len(parts) > _INSIDE and parts[2] in _CONTAINERS
+        parts = parts[4:] if inside else parts[2:]
+    parts = parts[_UNNAMED.get(parts[:2], _UNNAMED.get(parts[:1], 0)) :]
+    return Pointer.of(spelled(parts[0]), *parts[1:]).dotted
+
+
+_INSIDE = 4  # parts of the path of a container
+_CONTAINERS = {"init": "init container", "sidecars": "sidecar"}
+# How many parts in front of a field are names of the normal form alone.
+_UNNAMED = {("rest", "pod"): 2, ("rest", "container"): 2, ("program",): 1, ("placement",): 1}
 
 
 def in_words(difference: Difference) -> tuple[str, str]:
     """Return both values in words, without credentials."""
     before, after = (
-        "nothing" if value is None else shown(difference.path.last, value, _MOST) or '""'
+        "(unset)" if value is None else shown(difference.path.last, value, _MOST) or '""'
         for value in (difference.before, difference.after)
     )
     return before, after
