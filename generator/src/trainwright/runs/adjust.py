@@ -90,7 +90,8 @@ class Adjusting:
                 raise CannotAdjust(problem.message)
         was, now = (identity.facts(version, today) for version in (job, edited))
         for path, _, _ in differences(was, now, ORDERED):
-            raise CannotAdjust(f"{path.dotted} of environment.yaml would change with it")
+            changed = f"it changes what the run takes from environment.yaml: {path.dotted}"
+            raise CannotAdjust(changed)
         texts = self._laid(edited)
         if why := self.untaken(self.texts, texts):
             raise CannotAdjust(why)
