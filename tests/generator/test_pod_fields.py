@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,25 @@ def test_what_kubernetes_does_not_take_is_said_at_its_line(
     place = f"{path.relative_to(repository.root)}:{line}:{column}"
     assert place in done.output
     assert message in done.output
+
+
+@pytest.mark.parametrize(
+    ("written", "effect"),
+    [
+        ("retires: 2\n", "It would be ignored, and the run would be without it."),
+        ("checkpoint: {path: a}\n", "Nothing can be rendered without it."),
+        ("hostAliases: [{ipp: 10.0.0.1}]\n", "The API server refuses the object, or drops a field"),
+        ("state: paused\n", ""),  # a value that nothing renders has no effect
+    ],
+)
+def test_what_follows_from_a_mistake_is_that_of_its_kind(
+    repository: Repository, written: str, effect: str
+) -> None:
+    repository.job("prod/llm", written)
+    found = json.loads(repository.run("check", "--no-cache", "-o", "json").stdout)
+    effects = {it.get("effect", "") for it in found["report"]["results"] if it["rule"] == "TW010"}
+    (shown,) = effects
+    assert shown.startswith(effect) if effect else not shown
 
 
 def test_a_field_of_a_later_version_is_said_with_it(repository: Repository) -> None:

@@ -33,7 +33,8 @@ def problems(parts: Iterable[PodPart], spec: Layered, version: str) -> Iterator[
         for violation in _violations(part, version):
             at = violation.pointer
             place = spec.key_origin(at) if violation.key else spec.origin(at)
-            yield dx.SCHEMA.at(place, violation.message, remedy=violation.remedy, path=at)
+            effect, remedy = dx.RENDERED_SCHEMA.effect, violation.remedy
+            yield dx.SCHEMA.at(place, violation.message, effect=effect, remedy=remedy, path=at)
 
 
 def _violations(part: PodPart, version: str) -> Iterator[Violation]:

@@ -31,7 +31,8 @@ def problems(spec: Layered, version: str) -> Iterator[Finding]:
         dated = schema.dated(violation, template_schema.root, version)
         at = violation.pointer
         place = spec.key_origin(at) if violation.key else spec.origin(at)
-        yield dx.SCHEMA.at(place, dated.message, remedy=dated.remedy, path=at)
+        effect, remedy = dx.RENDERED_SCHEMA.effect, dated.remedy
+        yield dx.SCHEMA.at(place, dated.message, effect=effect, remedy=remedy, path=at)
 
 
 def _malformed(
