@@ -74,6 +74,22 @@ def test_a_price_and_a_run_that_begins_are_one_sum(copied: Copied, tmp_path: Pat
     assert any("$128 → $336" in line for line in lines)
 
 
+def test_hours_and_money_are_called_the_most_once(copied: Copied, tmp_path: Path) -> None:
+    prod = copied(_prod, tmp_path / "clone")
+    _edited(prod, "environment.yaml", "pricePerGpuHour: 2", "pricePerGpuHour: 3")
+    counts = []
+    for edited in (True, False):
+        if not edited:
+            prod.write("prod/environment.yaml", git_repository.git(prod.root, "show", _FILE))
+        for output in ("text", "markdown", "html"):
+            shown = prod.run("plan", "--against", "HEAD", "-o", output).stdout
+            counts.append(shown.count("GPU-hours and cost: at most, with the whole maxDuration"))
+    assert counts == [1, 1, 1, 0, 0, 0]
+
+
+_FILE = "HEAD:environments/prod/environment.yaml"
+
+
 @pytest.mark.parametrize(
     ("files", "shown"),
     [
