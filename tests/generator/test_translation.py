@@ -98,7 +98,7 @@ def test_the_remedy_holds_the_value_and_is_valid(case: str, repository: Reposito
     ("written", "remedy"),
     [
         ("resources: {memory: 1800}", 'Write the unit: `memory: "1800Mi"` or `memory: "1800Gi"`.'),
-        ("shm: 8", 'Write the unit: `shm: "8Mi"` or `shm: "8Gi"`.'),
+        ("shm: 8", 'Write the unit: `shm: "8Gi"` or `shm: "8Mi"`.'),
         (
             "maxDuration: 3600",
             'Write the unit: `maxDuration: "3600s"`, `maxDuration: "3600m"` or '
@@ -121,7 +121,7 @@ def test_the_remedy_of(written: str, remedy: str, repository: Repository) -> Non
     [
         ("resources: {gpu: 8}\ngres: gpu:4", "Write `resources: {gpu: 4}` in place of that on line 6."),
         ("resources: {gpu: 8}\nmem: 64G", 'Write `resources: {gpu: 8, memory: "64Gi"}` in place of that on line 6.'),
-        ("nodes: 3\nnum_nodes: 2", "Write `nodes: 2` in place of that on line 6."),
+        ("nodes: 3\nnum_nodes: 2", "Keep one: `nodes: 3` on line 6, or `nodes: 2` there."),
         ("command: python t.py", "Write `entrypoint: {script: t.py}` in place of that on line 4."),
         (
             "resources: {requests: {cpu: 32, memory: 128Gi}, limits: {nvidia.com/gpu: 8}}",

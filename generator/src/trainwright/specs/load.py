@@ -719,16 +719,35 @@ def _merged(spec: Layered, violation: Violation, remedy: str) -> str:
     while around and name not in mapping(lookup(layer.data, around)):
         around = around.parent
     field = around / name
+    if field == "/entrypoint" and value.keys() == {"args"} and not lookup(spec.data, field):
+        return translation.written({name: {"script": "…", **value}})
     if field == pointer or not layer.wrote(field):
         return remedy
     rest = lookup(without_value(layer.data, pointer, prune=True), field)
-    if name != "entrypoint" and isinstance(rest, Mapping) and isinstance(value, Mapping):
-        value = merge(rest, value)
+    line = layer.key_place(field).line
+    if field.parent == pointer.parent and not isinstance(rest, Mapping | list | None):
+        meant, there = (translation.shown({name: each}) for each in (value, rest))
+        other = f"Keep one: `{there}` on line {line}, or `{meant}` there."
+        return other if meant != there else f"Remove it: line {line} has `{there}`."
+    if isinstance(rest, Mapping) and isinstance(value, Mapping):
+        value = _with_arguments(rest, value) if name == "entrypoint" else merge(rest, value)
     full = translation.written({name: value})
     full = full if len(full) <= _SHORT and HIDDEN not in full else remedy
-    if pointer.within(field):
-        return full
-    return f"{full.removesuffix('.')} in place of that on line {layer.key_place(field).line}."
+    return (
+        full
+        if pointer.within(field)
+        else f"{full.removesuffix('.')} in place of that on line {line}."
+    )
+
+
+def _with_arguments(entrypoint: Mapping[str, Data], meant: Mapping[str, Data]) -> Data:
+    """Return an entrypoint with the arguments that are meant for it, or what is meant in place of
+    it: another command.
+    """
+    if meant.keys() != {"args"}:
+        return meant
+    of_command = next((key for key in ("argv", "args") if entrypoint.get(key)), "args")
+    return {**entrypoint, of_command: [*entrypoint.get(of_command, ()), *meant["args"]]}
 
 
 _NOT_READ = "It would be ignored, and the run would be without it."

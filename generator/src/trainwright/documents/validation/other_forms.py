@@ -25,7 +25,9 @@ _SIZE = re.compile(
     r"([0-9]+(?:[.,][0-9]+)?) ?(?:([kKmMgGtT])(?:(i?)[bB]?|(?:ilo|ega|iga|era)[bB]ytes?)|(\+))"
 )
 _CORES = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:\+| ?v?(?:cores?|cpus?|CPUs?))")
-_UNIT = re.compile(r"[$€£]? ?([0-9]+(?:\.[0-9]+)?) ?(?:GPUs?|gpus?|h|hours?|[$€£]|USD|EUR|nodes?)?")
+_UNIT = re.compile(
+    r"[$€£]? ?([0-9]+(?:\.[0-9]+)?) ?(?:(GPUs?|gpus?)|(nodes?)|h|hours?|[$€£]|USD|EUR)?"
+)
 _TOLERATION = re.compile(r"([\w./-]+)(?:=([\w.-]*))?(?::(NoSchedule|PreferNoSchedule|NoExecute))?")
 _RANGE = re.compile(r"(\d+) ?[:-] ?(\d+)")
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
@@ -38,6 +40,9 @@ _PROCESSES = ("nproc-per-node", "num-gpus", "num-accelerators")
 _DECIMAL = re.compile(r"(\d+)\.(\d+) ?([mhd])")
 _ISO = re.compile(r"P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 _BIND = re.compile(r"([a-z0-9-]+):(/[^:]+)(:ro)?")
+_FOLDER = re.compile(
+    r"(?:([a-z0-9-]+)|(\.{0,2}/[^:]*|~[^:]*|\.\.?)):(/[^:]*[^:/])/?(:ro|:rw)?(?:,\w+)?"
+)
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where a container has it, and no file of ours
 
 
@@ -71,12 +76,22 @@ def cores(value: Data) -> str:
     return match[1] if match else ""
 
 
-def number(value: str) -> int | float | None:
-    """Return the number of an amount whose unit the field implies: "$2.50", "16 GPUs"."""
+def number(value: str, field: str, beside: Fields) -> int | float | None:
+    """Return the number of an amount whose unit the field implies: "$2.50", "16 GPUs"; or None.
+
+    Nodes of a pool are counted by their GPUs where the fields beside it have how many one has.
+    """
     match = _UNIT.fullmatch(value.strip())
     if match is None:
         return None
-    return float(match[1]) if "." in match[1] else int(match[1])
+    amount, gpus, nodes = match.groups()
+    if nodes and field == "capacity" and amount.isdecimal():
+        per_node = beside.get("gpusPerNode")
+        return int(amount) * per_node if type(per_node) is int else None
+    counts_nodes = "node" in field.lower() and "gpu" not in field.lower()
+    if (nodes and not counts_nodes) or (gpus and counts_nodes):
+        return None
+    return float(amount) if "." in amount else int(amount)
 
 
 def clock(text: str) -> int | None:
@@ -228,6 +243,24 @@ def volumes(value: Data) -> Fields | None:
     return {"volumes": by_name} if by_name else None
 
 
+def folders(value: Data) -> tuple[Fields, str]:
+    """Return volumes for folders of a machine that Docker mounts, each with a claim yet to be
+    named, and the first of the folders by its path; both empty for anything else.
+    """
+    by_name, paths = dict[str, Data](), list[str]()
+    for entry in value if isinstance(value, list) else ():
+        match = _FOLDER.fullmatch(_short(entry))
+        if match is None:
+            return {}, ""
+        claim, path, target, options = match.groups()
+        name = re.sub(r"[^a-z0-9]+", "-", target.rpartition("/")[2].lower()).strip("-") or "data"
+        read_only: Fields = {"readOnly": True} if options == ":ro" else {}
+        by_name[name] = {"claim": claim or "…", "mountPath": target, **read_only}
+        paths.append(path)
+    folder = next(filter(None, paths), "")
+    return ({"volumes": by_name}, folder) if folder and len(by_name) == len(paths) else ({}, "")
+
+
 def _short(entry: Data) -> str:
     """Return a mount of Compose as `name:/path`, from either of its two forms."""
     if isinstance(entry, str):
@@ -263,6 +296,17 @@ def toleration(value: Data) -> Fields | None:
         "effect": effect,
     }
     return {name: item for name, item in fields.items() if item}
+
+
+def tolerations(value: Data) -> Fields | None:
+    """Return the tolerations for taints by their keys: `{sku: gpu}`, `{sku: "gpu:NoSchedule"}`."""
+    texts = [f"{key}={text}" for key, text in mapping(value).items() if isinstance(text, str)]
+    found = [toleration(value)] if isinstance(value, str) else list(map(toleration, texts))
+    is_taint = isinstance(value, str) or not mapping(value).keys() & _OF_TOLERATIONS
+    return {"tolerations": found} if found and all(found) and is_taint else None
+
+
+_OF_TOLERATIONS = frozenset({"key", "operator", "value", "effect", "tolerationSeconds"})
 
 
 def host_aliases(value: Data) -> Fields | None:

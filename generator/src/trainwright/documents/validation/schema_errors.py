@@ -279,6 +279,7 @@ def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     scalar = not isinstance(value, dict | list) and value is not None
     message = f"{_name(pointer)} must be {expected}, found {_kind(value)}"
     remedy = _described(failure.schema, "" if pointer.last.isdecimal() else pointer.last)
+    remedy = _PART_OF_A_GPU if pointer.last == "gpu" and type(value) is float else remedy
     if scalar:
         message += f": {_shown(pointer, value)}"
     if "string" in types and scalar:
@@ -286,7 +287,7 @@ def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     elif pointer == "/run" and isinstance(value, str):
         remedy = f"{translation.of_key('command', value, {})} Leave out run."
     elif isinstance(value, str) and set(types) & {"integer", "number", "boolean"}:
-        remedy = _unquoted(pointer, value, types) or remedy
+        remedy = _unquoted(pointer, value, failure, types) or remedy
     if "integer" in types and isinstance(value, str) and re.fullmatch("0[0-7]+", value):
         remedy = f"Write 0o{value[1:]}, or {int(value, 8)}: without the o it is text."
     if not scalar or not {"string", "integer", "number", "boolean"} & set(types):
@@ -319,17 +320,21 @@ def _alone(pointer: Pointer, value: Data) -> str:
     return translation.written({pointer.last: text})
 
 
+_PART_OF_A_GPU = (
+    "A job has whole GPUs. Slices of one, as MIG makes them, are a pool of their own: "
+    "`resource: nvidia.com/mig-1g.10gb`, of which a job requests a number."
+)
 _TYPED = re.compile(r"([0-9]+) ?[xX*] ?[A-Za-z][\w-]*|[A-Za-z][\w-]*:([0-9]+)")  # 8xA100, A100:8
 _IN_WORDS = "one two three four five six seven eight".split()
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-def _unquoted(pointer: Pointer, value: str, types: list[str]) -> str:
+def _unquoted(pointer: Pointer, value: str, failure: _Failure, types: list[str]) -> str:
     """Return what to write for a string that means a number or boolean, or "" for any other."""
     value = value.rstrip(",; ")
     before, slashes, _ = value.partition("//")
     if slashes:
-        number_alone = _unquoted(pointer, before.strip(), types)
+        number_alone = _unquoted(pointer, before.strip(), failure, types)
         return f"{number_alone} A comment begins with #." if number_alone else ""
     if re.fullmatch("-?(0|[1-9][0-9]*)", value):
         return translation.written({pointer.last: int(value)})
@@ -338,7 +343,8 @@ def _unquoted(pointer: Pointer, value: str, types: list[str]) -> str:
     boolean = _BOOLEANS.get(value.lower()) if "boolean" in types else None
     if boolean is not None:
         return translation.written({pointer.last: boolean})
-    number = forms.number(value) if {"integer", "number"} & {*types} else None
+    is_counted = {"integer", "number"} & {*types}
+    number = forms.number(value, pointer.last, failure.beside) if is_counted else None
     if pointer.last == "gpu" and (typed := _TYPED.fullmatch(value)):
         number = int(typed[1] or typed[2])
     fits = isinstance(number, int) or (number is not None and "number" in types)
@@ -347,6 +353,7 @@ def _unquoted(pointer: Pointer, value: str, types: list[str]) -> str:
 
 # Units of a number that is written without one, by the form that the field has.
 _UNITS = {"duration": ("s", "m", "h"), "quantity": ("Mi", "Gi"), "": ()}
+_FEW_MEBIBYTES = 1024  # below which GiB are meant
 _SIZED = frozenset({"memory", "shm", "ephemeralStorage", "sizeLimit", "size"})
 
 
@@ -367,6 +374,8 @@ def _quoted(pointer: Pointer, failure: _Failure) -> str:
     units = _UNITS["quantity" if name in _SIZED else "duration" if _is_timed(name) else ""]
     if not units:
         return plain
+    if name in _SIZED and value < _FEW_MEBIBYTES:
+        units = units[::-1]
     *ways, last = (f'`{name}: "{value}{unit}"`' for unit in units)
     return f"Write the unit: {', '.join(ways)} or {last}."
 

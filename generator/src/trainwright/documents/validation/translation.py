@@ -25,6 +25,7 @@ _FORMS: Mapping[str, Callable[[Data], Fields | None]] = {
     "flags": forms.flags,
     "entrypoint": forms.entrypoint,
     "serviceAccount": forms.service_account,
+    "tolerations": forms.tolerations,
     "kubernetes": forms.kubernetes,
 }
 # The key that is meant where a lone value stands for a mapping, if the mapping accepts it.
@@ -35,6 +36,7 @@ _ALONE = {
     "metrics": "port",
     "repository": "url",
 }
+_ANYWHERE = frozenset({"env", "tolerations"})  # in defaults, pools, init containers, roles
 _HANDLERS = frozenset("livenessProbe readinessProbe startupProbe preStop postStart".split())
 _COMMANDS = frozenset({"args", "argv", "command"})
 # Mappings by name that others have as lists.
@@ -50,8 +52,19 @@ def of_field(pointer: Pointer, value: Data, around: Fields) -> str:
     if pointer.parent.last == "tolerations":
         fields = forms.toleration(value)
         return f"Write `{_inline(fields)}`." if fields else ""
+    if pointer.last == "volumes" and (remedy := _of_folders(value)):
+        return remedy
     short = (each for each in _short_forms(pointer, value) if _fits(pointer.parent, each, {}))
     return _tagged(_first_valid(_forms_of_field(pointer, value, around)) or next(short, None))
+
+
+def _of_folders(value: Data) -> str:
+    """Return how folders that Docker mounts are written: a person knows the claim of the files."""
+    mounts, path = forms.folders(value)
+    if not mounts:
+        return ""
+    node = f"; a folder of each node is `hostPath: {{path: {path}}}`" if path[0] == "/" else ""
+    return f"{written(mounts).removesuffix('.')} with the claim that has its files{node}."
 
 
 def _short_forms(pointer: Pointer, value: Data) -> Iterator[Fields]:
@@ -94,7 +107,7 @@ def _forms_of_field(pointer: Pointer, value: Data, around: Fields) -> Iterable[F
         yield forms.named(field, value)
     elif field in _LABELS:
         yield forms.labels(field, value)
-    elif field in _FORMS and (not above or above[-1] == "defaults" or field == "env"):
+    elif field in _FORMS and (not above or above[-1] == "defaults" or field in _ANYWHERE):
         fields = _FORMS[field](value)
         mounts = around.get("volumeMounts") if field == "volumes" else None
         yield forms.mounted(fields["volumes"], mounts) if fields and mounts else fields
@@ -280,10 +293,10 @@ def of_bucket(pointer: Pointer, value: Data) -> str:
         return f"Checkpoints in a bucket go by its URL, and to no volume. {at} Remove checkpoint."
     name = next(iter(pointer.parts[pointer.parts.index(holder) + 1 :]), "")
     flag = "data" if not name or name.isdecimal() else name
-    shown = written({"flags": {flag: url or f"s3://{value if isinstance(value, str) else flag}"}})
+    told = written({"flags": {flag: url or f"s3://{value if isinstance(value, str) else flag}"}})
     return (
         f"A bucket is not a volume: the program reads its URL, as the role of a serviceAccount "
-        f"allows. {shown} A driver that mounts buckets is a claim or csi."
+        f"allows. {told} A driver that mounts buckets is a claim or csi."
     )
 
 
@@ -292,9 +305,13 @@ def of_bucket(pointer: Pointer, value: Data) -> str:
 
 def written(fields: Fields | None) -> str:
     """Return "Write `nodes: 4`.", which `check --fix` and editors can apply as is, or ""."""
-    lines = (f"{key}: {_inline(value)}" for key, value in (fields or {}).items())
-    shown = credentials.redact("\n".join(lines)).replace("\n", "` and `")
-    return f"Write `{shown}`." if shown else ""
+    lines = shown(fields or {}).replace("\n", "` and `")
+    return f"Write `{lines}`." if lines else ""
+
+
+def shown(fields: Fields) -> str:
+    """Return fields as lines of YAML, without credentials."""
+    return credentials.redact("\n".join(f"{key}: {_inline(item)}" for key, item in fields.items()))
 
 
 def _tagged(fields: Fields | None) -> str:
