@@ -255,3 +255,28 @@ def test_what_a_person_or_a_shell_fills_in_is_refused(line: str, why: str) -> No
     assert done.imported == ()
     (problem,) = done.problems
     assert why in problem
+
+
+def test_options_are_shown_as_they_are_written() -> None:
+    line = "docker run --gpus all --ipc=host -p 80:80 --name sft a.example.com/b:1 python a.py"
+    (made,) = command(line).imported
+    assert made.source.title == "Docker/sft"
+    shown = {left.field: left.value for left in made.left}
+    assert shown["--gpus"] == "all"
+    assert shown["--ipc"] == "host"
+    assert "80:80" in shown["--publish"]
+
+
+@pytest.mark.parametrize(
+    ("started", "severity"),
+    [
+        ("chown -R 1000 /d && python a.py", Loss.BEHAVIOUR),
+        ("apt-get install -y gcc; python a.py", Loss.BEHAVIOUR),
+        ("python su.py --apt /chown", Loss.COSMETIC),
+    ],
+)
+def test_a_command_of_root_loses_what_it_needs(started: str, severity: Loss) -> None:
+    (made,) = command(f"docker run a.example.com/b:1 bash -c '{started}'").imported
+    (dropped,) = [each for each in made.differing if "capabilities are dropped" in str(each)]
+    assert dropped.severity is severity
+    assert ("fails" in str(dropped)) is (severity is Loss.BEHAVIOUR)

@@ -54,7 +54,7 @@ class Imported:
     @property
     def differing(self) -> tuple[Differing, ...]:
         """What is added or changed, except for what every rendered run has."""
-        return tuple(differing.reported(self.added))
+        return tuple(differing.reported(self.added, " ".join(self.source.pod().command)))
 
     @property
     def severity(self) -> Loss | None:

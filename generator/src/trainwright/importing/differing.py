@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ class Differing:
 
     difference: Difference
     severity: Loss
+    fails: str = ""  # the command that it takes the rights from
 
     def __str__(self) -> str:
         """Return a sentence with whose value it is, or the plain values if no sentence fits."""
@@ -44,8 +46,10 @@ class Differing:
                 before=_quantity(difference.before), after=_quantity(difference.after)
             )
         before, after = in_words(difference)
+        fails = f", so that {self.fails} fails" if self.fails else ""
         whose = ", ".join(it for it in holders(difference.path) if it not in _ANY_POD)
-        return f"{words.format(before=before, after=after)}{f' ({whose})' if whose else ''}"
+        text = f"{words.format(before=before, after=after)}{fails}"
+        return f"{text} ({whose})" if whose else text
 
 
 _ANY_POD = ("every pod", "pod 0")  # all of them, or the one that is there
@@ -149,6 +153,7 @@ _ALWAYS = (
     Pointer.of("annotations", "kustomize.toolkit.fluxcd.io/*"),
 )
 
+_DROPPED = "/pods/*/security/capabilities/drop/*"
 # Additions that change nothing about what is trained, scheduled, restarted or observed: the ranks
 # of processes that were alone, and restrictions on rights that training does not use.
 _HOLDERS = ("", "init/*/", "sidecars/*/")
@@ -163,7 +168,7 @@ _HARMLESS_ADDITIONS = (
     ),
     # What prepares a training often changes owners or installs packages, which the training does
     # not.
-    "/pods/*/security/capabilities/drop/*",
+    _DROPPED,
 )
 _RIGHTS = tuple(f"/pods/*/{holder}security/allowPrivilegeEscalation" for holder in _HOLDERS)
 _GRACE = "/pods/*/grace_period"
@@ -179,8 +184,16 @@ def devices_lost(differences: Iterable[Difference]) -> int:
     return sum(path.matches(_DEVICE) for path in gone)
 
 
-def reported(added: Iterable[Difference]) -> Iterator[Differing]:
-    """Yield the differences, except for what every rendered run has.
+# What a command needs the capabilities of root for.
+_AS_ROOT = re.compile(
+    r"(?<![\w.-])(?:chown|chgrp|su|sudo|gosu|apt|apt-get|apk|dnf|yum|dpkg|rpm|mount|setcap|useradd|"
+    r"adduser|chroot|ldconfig|update-ca-certificates)(?=\s)"
+)
+
+
+def reported(added: Iterable[Difference], command: str = "") -> Iterator[Differing]:
+    """Yield the differences, except for what every rendered run has. `command` is what the training
+    container starts, which may need what is taken from it.
 
     Ranks that are known now are one difference for all pods, although each pod has its own.
     """
@@ -190,7 +203,12 @@ def reported(added: Iterable[Difference]) -> Iterator[Differing]:
         if not any(map(in_group(difference.path).matches, _ALWAYS))
     ]
     for difference in _ranks_together(_tolerations_together(shown)):
-        yield Differing(difference=difference, severity=severity(difference))
+        loses = in_group(difference.path).matches(_DROPPED) and _AS_ROOT.search(command)
+        yield Differing(
+            difference=difference,
+            severity=Loss.BEHAVIOUR if loses else severity(difference),
+            fails=loses[0] if loses else "",
+        )
 
 
 def _tolerations_together(differences: list[Difference]) -> list[Difference]:

@@ -6,11 +6,13 @@ Options: https://docs.docker.com/reference/cli/docker/container/run/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import click
 
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import mapped
 from trainwright.importing.commandline import (
     CommandReader,
@@ -110,12 +112,39 @@ def _read(line: Line) -> Source:
     )
     ((_, part),) = services(file)
     return Source(
-        kind=KIND.kind,
+        kind="Podman" if line.words[0] == "podman" else "Docker",
         name=re.split(r"[:@]", named.rpartition("/")[2])[0],
         target=KIND.name,
-        parts=(part,),
-        left=(*_left(line, given), *taken_literally(line, line.words)),
+        parts=(_of_options(part, given),),
+        left=(*part.left, *_left(line, given), *taken_literally(line, line.words)),
         reasons=READER.reasons,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options(SourceObject):
+    """A service made of options, whose values are theirs."""
+
+    given: Mapping[str, Data]
+
+    def not_imported(
+        self,
+        pointer: str,
+        value: Data,
+        why: str,
+        severity: Loss = Loss.BEHAVIOUR,
+        *,
+        name: str = "",
+    ) -> NotImported:
+        """Return a value as not imported, as its option has it where that is a single one."""
+        loss = super().not_imported(pointer, value, why, severity, name=name)
+        written = self.given.get(loss.field)
+        return replace(loss, value=shown("", written)) if isinstance(written, str) else loss
+
+
+def _of_options(part: SourceObject, given: Mapping[str, Data]) -> SourceObject:
+    return _Options(
+        body=part.body, place=part.place, called=part.called, left=part.left, given=given
     )
 
 

@@ -52,9 +52,25 @@ def services(part: SourceObject) -> Iterator[tuple[str, SourceObject]]:
                     body=body,
                     place=_inside(part),
                     called=_named(part),
-                    left=(*defaults, *renamed, *_published(part, others, written)),
+                    left=(
+                        *defaults,
+                        *renamed,
+                        *_published(part, others, written),
+                        *_of_the_machine(part, (*others, name), written),
+                    ),
                 ),
             )
+
+
+def _of_the_machine(
+    part: SourceObject, names: Iterable[str], written: Mapping[str, Data]
+) -> Iterator[NotImported]:
+    """Yield the services that have the /dev/shm of their machine: pods have one of their own."""
+    for name in names:
+        if mapping(written[name]).get("ipc") == "host":
+            at = Pointer.of("services", name, "ipc")
+            why = "the pod has shared memory of its own, without a limit: shm sets one"
+            yield part.not_imported(at, "host", why)
 
 
 def _with_defaults(part: SourceObject) -> tuple[SourceObject, list[NotImported]]:
