@@ -54,6 +54,8 @@ class Imported:
     @property
     def differing(self) -> tuple[Differing, ...]:
         """What is added or changed, except for what every rendered run has."""
+        if not self.added:  # as of an object that goes on as it is, whose pods may be unknown
+            return ()
         return tuple(differing.reported(self.added, " ".join(self.source.pod().command)))
 
     @property
