@@ -269,6 +269,18 @@ def test_arguments_after_two_dashes_are_added(repository: Repository, code: Path
     _job(repository, "flags: {epochs: 9}\n")
     done = _run(repository, "--nodes", "1", "--", "--epochs=1", "x y")
     assert "| sum 0 of 1 ['--epochs=9', '--epochs=1', 'x y']" in done.stdout
+    (shown,) = (line for line in done.stderr.splitlines() if line.startswith("$ "))
+    assert shown.endswith("--epochs=9 --epochs=1 'x y'")
+
+
+def test_processes_of_a_command_are_those_that_it_names(repository: Repository, code: Path) -> None:
+    (code / "run.py").write_text("")
+    argv = '[python, run.py, torchrun, "--nproc-per-node=3"]'
+    path = repository.job("dev/mnist", "procsPerNode: 3\n")
+    path.write_text(path.read_text().replace("{script: train.py}", f"{{argv: {argv}}}"))
+    done = _run(repository, "--procs", "1")
+    assert "processes per node: 3, as entrypoint.argv has it, whatever --procs says" in done.stderr
+    assert "instead of 3" not in done.stderr
 
 
 def test_the_spec_s_errors_end_it_before_anything_starts(
@@ -654,7 +666,7 @@ def test_ranks_that_are_not_as_foreseen_are_told_and_fail_it(
         ("{'rank': r, 'local_rank': r, 'world_size': 2}", "worker-0, local rank 0: not reported"),
         ("{'rank': r, 'local_rank': r, 'world_size': 2}", "local rank 1: reported, but not"),
         ("{'rank': r, 'local_rank': 0, 'world_size': 2}", "2 reported, all as expected"),
-        ("[]", "not reported by what was started"),
+        ("[]", "ranks: 2 expected; only launcher: trainwright reports its own"),
     ],
 )
 def test_reports_are_compared(

@@ -13,6 +13,8 @@ from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.manifest import Manifest
 from trainwright.files.tree import Folder
 from trainwright.helm import engines
+from trainwright.objects.pods.launching import options
+from trainwright.objects.pods.template import Container
 from trainwright.rehearsal import RehearsalError
 from trainwright.render import objects
 from trainwright.runs import identity
@@ -108,7 +110,11 @@ def _changes(written: Job, job: Job) -> Iterator[str]:
     if job.nodes != written.nodes:
         yield f"nodes: {job.nodes} instead of {written.nodes}"
     if job.procs_per_node != written.procs_per_node:
-        yield f"processes per node: {job.procs_per_node} instead of {written.procs_per_node}"
+        own = options(Container("", {"command": [*job.entrypoint.argv]})).get("nproc-per-node", "")
+        if own.isdecimal():
+            yield f"processes per node: {own}, as entrypoint.argv has it, whatever --procs says"
+        else:
+            yield f"processes per node: {job.procs_per_node} instead of {written.procs_per_node}"
     if written.backend == "nccl":
         yield "backend: gloo on CPU instead of nccl on GPUs"
     for name, value in written.flags.items():

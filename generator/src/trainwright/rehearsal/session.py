@@ -93,6 +93,7 @@ class Rehearsal:
     foreseen: tuple[Process, ...]
     staging: Staging
     work: Path
+    extra: tuple[str, ...] = ()  # words behind the command of each pod that trains
 
     def processes_of(self, pod: Pod) -> tuple[Process, ...]:
         """Return the processes predicted in a pod."""
@@ -168,6 +169,7 @@ def prepare(root: Path, file: JobFile, options: RehearsalOptions) -> Iterator[Re
             foreseen=rank_prediction.predict(workload.training),
             staging=staged,
             work=work,
+            extra=options.extra,
         )
 
 

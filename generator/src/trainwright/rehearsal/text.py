@@ -36,7 +36,7 @@ def introduction(rehearsal: Rehearsal, *, color: bool) -> str:
         "",
         terminal.table(("pod", "ranks", "world size"), rows, color=color).rstrip(),
         "",
-        *_commands(workload.training),
+        *_commands(workload.training, rehearsal.extra),
         *_commands_of_roles(workload),
         "",
         "Not as on the cluster:",
@@ -45,9 +45,11 @@ def introduction(rehearsal: Rehearsal, *, color: bool) -> str:
     return _hide("\n".join(lines), rehearsal.staging.secrets) + "\n"
 
 
-def _commands(pods: Sequence[Pod]) -> Iterator[str]:
-    """Yield the command lines as on the cluster; other pods differ mostly by their own rank."""
-    first, *others = dict.fromkeys(redact(shlex.join(pod.argv)) for pod in pods)
+def _commands(pods: Sequence[Pod], extra: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the command lines as on the cluster, with what is appended here; other pods differ
+    mostly by their own rank.
+    """
+    first, *others = dict.fromkeys(redact(shlex.join((*pod.argv, *extra))) for pod in pods)
     yield f"$ {first}"
     if others:
         yield f"  ({plural(len(others), 'other pod')} with other arguments)"
@@ -119,7 +121,7 @@ _UNSAVED = (
 
 def _match(comparison: Comparison) -> str:
     if not comparison.reported:
-        return f"ranks: {comparison.foreseen} expected, not reported by what was started"
+        return f"ranks: {comparison.foreseen} expected; only launcher: trainwright reports its own"
     how = "not as expected" if comparison.differences else "all as expected"
     return f"ranks: {comparison.foreseen} expected, {comparison.reported} reported, {how}"
 
