@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -146,6 +147,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from _writable(job, spec)
     yield from _preflight(job, spec)
     yield from _flags(job, spec)
+    yield from _command_in_one_word(job, spec)
     yield from _launcher_options(job, spec)
     yield from _object_store(job, spec)
     yield from _host_network(job, spec)
@@ -526,6 +528,26 @@ def _preflight(job: Job, spec: Layered) -> Iterator[Finding]:
         message = "preflight is the entrypoint's, and this job does not start it"
         remedy = f"Use launcher: trainwright without entrypoint.{_kind(job)}, or remove preflight."
         yield spec.finding(dx.CONTRADICTION, Pointer("/preflight"), message, remedy=remedy)
+
+
+# What a file's name hardly has: options, scripts behind a program, and what only a shell reads.
+_COMMAND_LINE = re.compile(r"\s-|&&|\|\||;|\s\S{1,200}\.(?:py|sh)\b")
+
+
+def _command_in_one_word(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Yield a finding for a command line as the first word of a command, which is a program."""
+    word = next(iter(job.entrypoint.argv), "")
+    if _COMMAND_LINE.search(word):
+        from trainwright.documents.validation import other_forms, translation  # only mistakes do
+
+        fields = other_forms.entrypoint(word) if len(job.entrypoint.argv) == 1 else None
+        yield spec.finding(
+            dx.CONTRADICTION,
+            Pointer("/entrypoint/argv/0"),
+            "the first word of entrypoint.argv is a program, and not a command line",
+            remedy=translation.written(fields) or "Write each of its words as an item of its own.",
+            effect="The container never starts, as there is no file of that name.",
+        )
 
 
 def _launcher_options(job: Job, spec: Layered) -> Iterator[Finding]:
