@@ -255,3 +255,24 @@ def _remedies(repository: Repository) -> dict[str, str]:
 
 def test_there_are_enough_of_them() -> None:
     assert len(MISTAKES) >= 413
+
+
+@pytest.mark.parametrize(
+    ("resource", "meant"),
+    [
+        ("nvidia/gpu", "nvidia.com/gpu"),
+        ("nvidia.com/gpus", "nvidia.com/gpu"),
+        ("amd/gpu", "amd.com/gpu"),
+        ("nvidia.com/gpu.shared", ""),
+        ("nvidia.com/mig-1g.10gb", ""),
+        ("gpu.intel.com/i915", ""),
+    ],
+)
+def test_a_misspelt_resource_of_a_pool_is_no_device(
+    resource: str, meant: str, repository: Repository
+) -> None:
+    pool = f"pools: {{a100: {{resource: {resource}, gpusPerNode: 8, capacity: 16}}}}"
+    _write(repository, {}, _GPUS, pool)
+    remedies = [one["remedy"] for one in _errors(repository)]
+    told = f"Write `resource: {meant}` in pools.a100 of the environment."
+    assert remedies == ([told] if meant else [])

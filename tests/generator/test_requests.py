@@ -172,7 +172,7 @@ def test_cores_as_a_number_or_as_text_are_one_run(repository: Repository) -> Non
 @pytest.mark.parametrize(
     ("written", "why"),
     [
-        ("{memory: 64}", 'Write the unit: `memory: "64Mi"` or `memory: "64Gi"`.'),
+        ("{memory: 64}", 'Write the unit: `memory: "64Gi"` or `memory: "64Mi"`.'),
         ("{cpu: -1}", "resources.cpu is -1, it must be at least 0"),
         ("{cpu: 1e300}", "it must be at most 1000000"),
         ("{cpu: .nan}", "not a valid quantity"),

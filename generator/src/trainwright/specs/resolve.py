@@ -22,6 +22,7 @@ from trainwright.datatypes.job import (
     Role,
 )
 from trainwright.datatypes.layout import ADOPTED
+from trainwright.datatypes.listing import plural
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.volumes import VOLUME_SOURCES, Claim, Volume
 from trainwright.findings import diagnostics as dx
@@ -346,6 +347,11 @@ def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator
 _CLAIMS = upstream("kubernetes/device-claims")
 
 
+# The resources of GPUs, misspelt: of NVIDIA and AMD, whose plugins have one name each.
+_SLIPS = re.compile(r"(?:www\.)?(nvidia|amd)(?:(?:\.com)?/gpus|/gpu|\.io/gpus?)", re.IGNORECASE)
+_LEAST_MEMORY = 64 * 2**20  # bytes; torch alone has more
+
+
 def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
     gpus = job.resources.gpu
     if not pool.resource:
@@ -354,6 +360,28 @@ def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
         related = (pools, *_of_pool(pool, spec))
         yield spec.finding(dx.CAPACITY, Pointer("/resources/gpu"), message, related=related)
         return
+    if slip := _SLIPS.fullmatch(pool.resource):
+        message = f'no device plugin offers {pool.resource}, the resource of the pool "{pool.name}"'
+        remedy = f"Write `resource: {slip[1]}.com/gpu` in pools.{pool.name} of the environment."
+        yield spec.finding(
+            dx.REFERENCE,
+            Pointer("/pool"),
+            message,
+            remedy=remedy,
+            effect="No node has it, so that the pods stay pending.",
+        )
+    memory = quantity.read(job.resources.memory)
+    has_unit = job.resources.memory[-1:] in "kMGTi"  # one without is told by TW769
+    if memory and has_unit and memory < job.procs_per_node * _LEAST_MEMORY:
+        started = plural(job.procs_per_node, "process", "processes")
+        message = f"resources.memory is {job.resources.memory}, for {started} with a GPU"
+        yield spec.finding(
+            dx.CONTRADICTION,
+            Pointer("/resources/memory"),
+            message,
+            remedy="Write what a node may use in all, mostly some GiB for each process.",
+            effect="The kernel ends them while they import PyTorch.",
+        )
     for short in capacity.shortages(job):
         path = "/resources/gpu" if short.per_node or "nodes" not in spec.data else "/nodes"
         message = short.message(f" ({capacity.at_once(job)} nodes of {gpus})")
