@@ -84,10 +84,10 @@ PORTS = ", ports: [{{containerPort: 88, protocol: UDP}}, {{containerPort: 88}}, 
             'spec.replicatedJobs.1.dependsOn.1 repeats item 0 of the list: name "w"',
         ),
         (POD.format("", "restartPolicy: '', ", ""), ""),
-        (POD.format("", "restartPolicy: OnFail, ", ""), 'spec.restartPolicy is "OnFail"'),
+        (POD.format("", "restartPolicy: OnFail, ", ""), 'spec.restartPolicy cannot be "OnFail"'),
         (
             POD.format("", "", ", ports: [{containerPort: 1, protocol: udp}]"),
-            'spec.containers.0.ports.0.protocol is "udp"',
+            'spec.containers.0.ports.0.protocol cannot be "udp"',
         ),
         (POD.format("", "tolerations: [{key: a}, {key: a}], ", ""), ""),  # a list and no more
     ],

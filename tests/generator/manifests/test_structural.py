@@ -69,7 +69,7 @@ SET = "{type: array, x-kubernetes-list-type: set, items: {type: string}}"
         (EMBEDDED, "{apiVersion: v1}", ["spec.kind is missing"]),
         (EMBEDDED, "{apiVersion: v1, kind: A, metadata: {nam: a}}", ['unknown key "nam" in spec.metadata']),
         (NULLABLE, "{a: null}", []),
-        (NULLABLE, "{a: y}", ['spec.a is "y"']),
+        (NULLABLE, "{a: y}", ['spec.a cannot be "y"']),
         (NULLABLE, "{l: [null]}", ["spec.l.0 must be a string, found null"]),
         (NEEDED, "{a: x}", []),
         (NEEDED, "{a: null}", ["spec.a is missing"]),

@@ -33,7 +33,6 @@ def _lines(plan: Plan, style: Style) -> Iterator[str]:
         yield style.paint(visible(line), "red")
     yield from (finding_line(finding, style.paint) for finding in words.errors(plan))
     yield from (style.paint(visible(line), "yellow") for line in words.notes(plan))
-    yield from filter(None, (words.bound(plan),))
     yield from map(visible, words.amounts(plan))
     if plan.behind:
         more = plural(plan.behind, "more commit")
@@ -42,6 +41,7 @@ def _lines(plan: Plan, style: Style) -> Iterator[str]:
     if used.rows:
         yield ""
         yield table(used.heads, used.texts, color=style.color).rstrip("\n")
+    yield from filter(None, (words.bound(plan),))
     for group in alike(plan.listed):
         yield ""
         yield from _change(group, style, plan.currency(group.first.file.environment))
