@@ -110,7 +110,7 @@ def _prose(link: str, text: str) -> str:
 
 
 # An authored line, with its column or without.
-_PLACE = re.compile(r"(?<![\w/])(environments/[^\s():]++):([0-9]++)(?::[0-9]++)?")
+_PLACE = re.compile(r"(?<![^\s():])(environments/[^\s():]++):([0-9]++)(?::[0-9]++)?")
 
 
 def _linked(text: str, link: str) -> str:
