@@ -242,6 +242,35 @@ def test_runs_of_a_renamed_environment_have_not_left(prod: Repository) -> None:
     assert (environment["name"], environment["left"]) == ("live", [])
 
 
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_what_left_git_counts_where_its_environment_is_renamed(
+    all_of_them: bool, prod: Repository
+) -> None:
+    """In reports and in later plans, also where no run has gone on since."""
+    replaced(prod)
+    merged(prod)
+    (prod.root / "environments/prod").rename(prod.root / "environments/live")
+    if all_of_them:
+        edit(prod, "llm", "nodes: 1", "nodes: 3", "live")
+        edit(prod, "other", "nodes: 2", "nodes: 1", "live")
+    gpus = 8 + (4 + 8 + 12 + 4 if all_of_them else 4 + 8)
+    for render in (True, False):  # a report counts what is not rendered yet
+        built = trainwright.api.Repository(prod.root).build()
+        (environment,) = (found := overview(prod.root, built, today=THAT_DAY)).environments
+        assert (environment.title, environment.active.gpus.low) == ("live", gpus)
+        assert {fit.what: fit.need for fit in environment.fits}["pool h100"] == gpus
+        waiting = next(it for it in troubles(found) if it.kind == "waiting for deletion")
+        names = ["live/llm", "live/llm", "live/other"] if all_of_them else ["live/llm"]
+        assert sorted(it.name for it in waiting.items) == names
+        if render:
+            merged(prod)
+    edit(prod, "other", "nodes: ", "maxRestarts: 3\nnodes: ", "live")
+    done = prod.run("plan", "--against", "HEAD", "-o", "json")
+    (later,) = json.loads(done.stdout)["plan"]["environments"]
+    assert (later["name"], later["before"]["gpus"]["low"]) == ("live", gpus)
+    assert {it["job"] for it in later["left"]} == {*names}
+
+
 def test_the_report_counts_it_and_names_what_ends_it(prod: Repository) -> None:
     replaced(prod)
     merged(prod)

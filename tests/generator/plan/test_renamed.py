@@ -227,7 +227,10 @@ def test_a_renamed_environment_reads_as_what_it_is(prod: Repository) -> None:
     assert f"\nlive  {objects} go on: they were in prod\n" in text
     assert f"- live {objects} go on: they were in prod\n" in comment.replace("  ", " ")
     for output in (text, comment):
-        assert "its runs and objects are those of the new name: delete none of them" in output
+        assert (
+            "its runs in git and its objects are those of the new name: delete none of them"
+            in output
+        )
         assert "allows less" not in output
 
 
@@ -447,3 +450,56 @@ def _identity(body: dict[str, Any]) -> tuple[str, str, str]:
 def _wired(made: Repository, environment: str) -> set[tuple[str, str, str]]:
     paths = (made.root / f"wiring/{environment}").glob("*.yaml")
     return {_identity(it) for path in paths for it in yamlio.load_rendered(path.read_text())}
+
+
+def _leaves(made: Repository, name: str) -> None:
+    """One run replaced, and one job removed."""
+    edit(made, f"{name}/jobs/vit.yaml", "nodes: 2", "nodes: 1")
+    (made.root / f"environments/{name}/jobs/llm.yaml").unlink()
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("other", [False, True], ids=["some go on", "none goes on"])
+def test_runs_that_are_left_count_against_the_limits_of_the_new_name(
+    other: bool, earlier: bool, prod: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of this merge and of an earlier one, as without the rename; also where the new
+    environment has the namespace alone of what was there.
+    """
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", "2026-01-01")  # the day of the commits
+    if other:
+        shutil.rmtree(prod.root / "environments/prod/objects")
+    else:
+        _job(prod, "prod/asr")
+    merged(prod)
+    if earlier:
+        edit(prod, "prod/jobs/vit.yaml", "nodes: 2", "nodes: 3")
+        merged(prod)
+        edit(prod, "prod/jobs/vit.yaml", "nodes: 3", "nodes: 2")
+    _leaves(prod, "prod")
+    edit(prod, "prod/environment.yaml", "queueing", "budget: {gpuHours: 79}\nqueueing")
+    rename(prod)
+    checked = prod.run("check", "--against", "HEAD").stdout
+    rename(prod, "live", "prod")
+    render(prod)
+    there, before = said(prod), plan(prod)
+    rename(prod)
+    render(prod)
+    here, after = said(prod), plan(prod)
+    over = r"the runs of \w+, (\d no longer in git, request \d+ GPU-hours)"
+    (found,) = re.findall(over, str(before["findings"]))
+    assert found.startswith(f"{2 + earlier} ")
+    assert re.findall(over, str(after["findings"])) == re.findall(over, checked) == [found]
+    assert "(removed)" not in here
+    assert "(renamed)" not in here
+    row = r"^(?:prod|live) +(pool h100 .*? GPUs|budget .*? few)"
+    assert re.findall(row, here, re.MULTILINE) == re.findall(row, there, re.MULTILINE) != []
+
+
+def test_a_renamed_environment_alone_is_not_called_removed(prod: Repository) -> None:
+    rename(prod)
+    _leaves(prod, "live")
+    render(prod)
+    text = said(prod, "text", "prod")
+    assert re.search(r"^prod \(renamed\) +pool h100 ", text, re.MULTILINE)
+    assert "(removed)" not in text

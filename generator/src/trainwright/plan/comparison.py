@@ -190,7 +190,9 @@ class Comparison(Owner):
     @tracked(same=_are_same)
     def _changes_in(self, name: str) -> tuple[JobChange, ...]:
         return tuple(
-            change for change in self._jobs.verdict().changes if change.file.environment == name
+            change
+            for change in self._jobs.verdict().changes
+            if self.merge.counted_in(change.file.environment) == name
         )
 
     @tracked()
@@ -290,18 +292,20 @@ class Comparison(Owner):
         """Yield the jobs whose runs an environment has before the merge, or will have as those of
         other jobs.
         """
-        gone = self.merge.gone()
-        for file in self._before.survey.jobs.get(name, ()):
-            if gone.get(file, file).environment == name:
+        gone, counted = self.merge.gone(), self.merge.counted(name)
+        for file in chain.from_iterable(self._before.survey.jobs[it] for it in counted):
+            if self.merge.counted_in(gone.get(file, file).environment) == name:
                 yield file
         for file in self._after.survey.jobs.get(name, ()):
-            if (origin := self.merge.origin(file)) and origin.environment != name:
+            if (origin := self.merge.origin(file)) and origin.environment not in counted:
                 yield origin
 
     @tracked(same=eq)
     def _left_before(self, name: str) -> tuple[LeftRun, ...]:
         """Return the runs that have left git before the merge, and go on."""
-        return tuple(self._departures.runs(self._before, name))
+        before = self._before.survey.jobs
+        names = self.merge.counted(name) or (() if name in before else (name,))
+        return tuple(run for it in names for run in self._departures.runs(self._before, it))
 
     def _left_after(self, name: str, changes: Sequence[JobChange]) -> tuple[LeftRun, ...]:
         """Return those of them that the merge neither brings back nor has in the ledger."""
@@ -356,7 +360,7 @@ class Comparison(Owner):
         that it began in.
         """
         name, begun = environment.name, {it.file for it in changes if it.action in BEGINS}
-        there = self._before.environments.get(name, environment).namespace
+        was = self._before.environments.get(self.merge.former(name), environment)
         for asking in self._asking(name, changes):
             if asking.job:
                 file = JobFile(name, asking.job.name)
@@ -365,9 +369,9 @@ class Comparison(Owner):
                 yield ActiveRun(asking.job, asking.demand, within, begins=file in begun)
         for job, requested in self._left(changes):
             place = place_of(self._before, JobFile(job.environment, job.name))
-            yield ActiveRun(job, requested, place[1] if place else there)
+            yield ActiveRun(job, requested, place[1] if place else was.namespace)
         for run in left:
-            yield ActiveRun(run.job, run.demand, there)
+            yield ActiveRun(run.job, run.demand, was.namespace)
 
     def _asking(self, name: str, changes: tuple[JobChange, ...]) -> Iterator[Asking]:
         """Yield what each job requests after the merge. A job of which nothing is applied is left

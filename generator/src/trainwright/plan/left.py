@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from posixpath import join
 
@@ -19,6 +20,7 @@ from trainwright.files.git import GitError, Repository
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Tree
 from trainwright.kinds.capabilities import attempts
+from trainwright.plan import names
 from trainwright.plan.model import LeftRun, PlannedRun
 from trainwright.plan.training import Training
 from trainwright.runs import record as records
@@ -79,22 +81,29 @@ class Departures:
         self._repository, self._commit, self._inside = repository, commit, inside
         self._today = date.fromisoformat(today)
         self._parents: dict[str, Workspace] = {}
+        self._found: dict[tuple[Workspace, str], Mapping[str, str]] = {}
 
     def removed(self, side: Workspace) -> tuple[str, ...]:
-        """Return the environments that a workspace has no more, and of which runs go on."""
+        """Return the environments that a workspace has no more, nor one in their place, and of
+        which runs go on.
+        """
         gone = sorted(self._by_environment.keys() - side.survey.jobs.keys())
         return tuple(name for name in gone if any(self.runs(side, name)))
 
     def runs(self, side: Workspace, environment: str) -> Iterator[LeftRun]:
-        """Yield the runs of an environment that go on by a workspace's settings and its ledger; of
-        one that it does not have, by the settings that each had in git.
+        """Yield the runs of an environment, and of those in whose place it is, that go on by a
+        workspace's settings and its ledger; of one that it does not have, by the settings that each
+        had in git.
         """
-        candidates = self._by_environment.get(environment, ())
+        candidates = tuple(self._of(side, environment))
         if not candidates:
             return
-        over = _known(side, environment)
+        over, is_sound = _known(side, environment), environment in side.environments
         for departure in candidates:
-            known = side if environment in side.environments else self._parent(departure.commit)
+            file = departure.file
+            known = (
+                side if file.environment in side.environments else self._parent(departure.commit)
+            )
             # What a renamed environment had is that of a new one.
             for name in side.survey.jobs.keys() - known.survey.jobs.keys():
                 over |= _known(side, name)
@@ -102,28 +111,47 @@ class Departures:
             if record is None or departure.object in over:
                 continue
             recorded = self._recorded(departure, record)
-            if left := self._left(side, departure.file, recorded, known, since=departure.at):
+            within = side if is_sound else known
+            file = JobFile(environment, file.name) if is_sound else file
+            if left := self._left(side, file, recorded, within, since=departure.at):
                 over.add(departure.object)
                 yield left
+
+    def _of(self, side: Workspace, environment: str) -> Iterator[_Departure]:
+        """Yield the departures that count in an environment of a workspace."""
+        if environment in side.survey.jobs:
+            yield from self._by_environment.get(environment, ())
+        for former in sorted(self._by_environment.keys() - side.survey.jobs.keys()):
+            for departure in self._by_environment[former]:
+                if self._successors(side, departure.commit).get(former, former) == environment:
+                    yield departure
+
+    def _successors(self, side: Workspace, commit: str) -> Mapping[str, str]:
+        """Return the environments of a workspace in the place of those before a commit."""
+        if (side, commit) not in self._found:
+            self._found[side, commit] = names.successors(self._parent(commit), side)
+        return self._found[side, commit]
 
     def going_on(self, side: Workspace, environment: str) -> Iterator[LeftRun]:
         """Yield what `runs` yields, and the runs of the commit that a workspace replaces, or has no
         more, once it is rendered.
         """
-        known, over = self._at, {*_next(side, environment), *side.ledger(environment).runs}
-        for name in side.survey.jobs.keys() - known.survey.jobs.keys():
-            over |= _known(side, name)
+        known, over = self._at, set[str]()
+        for name in {environment, *(side.survey.jobs.keys() - known.survey.jobs.keys())}:
+            over |= {*_next(side, name), *side.ledger(name).runs}
         for run in self.runs(side, environment):
             over.add(run.object)
             yield run
-        for file in known.survey.jobs.get(environment, ()):
+        successors = names.successors(known, side)
+        former = (it for it in known.survey.jobs if successors.get(it, it) == environment)
+        for file in chain.from_iterable(known.survey.jobs[it] for it in former):
             recorded = known.rendered(file)
             if recorded is None or recorded.record.state != "active":
                 continue
             if recorded.record.object not in over and (
                 left := self._left(side, file, recorded, known)
             ):
-                yield left
+                yield replace(left, file=JobFile(environment, file.name))
 
     @cached_property
     def _at(self) -> Workspace:

@@ -233,6 +233,21 @@ class Merge(Owner):
         return self.renamed().get(name, name)
 
     @tracked(same=eq)
+    def _successors(self) -> Mapping[str, str]:
+        return names.successors(self.before, self.after)
+
+    def counted_in(self, name: str) -> str:
+        """Return the environment in whose sums what goes on of another counts: of one that is gone
+        the selected one that takes its place, if any.
+        """
+        successor = self._successors().get(name, name)
+        return successor if successor in self.selected().names else name
+
+    def counted(self, name: str) -> tuple[str, ...]:
+        """Return the environments before the merge of which what goes on counts in one."""
+        return tuple(it for it in self.before.survey.jobs if self.counted_in(it) == name)
+
+    @tracked(same=eq)
     def _origins(self) -> Mapping[JobFile, JobFile]:
         """The jobs that new ones were before the merge, or share a run with, by the new ones."""
         return names.jobs(self.before, self.after, self.files(), self.renamed())

@@ -235,9 +235,9 @@ class Use:
     fits: tuple[CapacityCheck, ...] = ()
 
 
-def removed(environment: str) -> str:
+def removed(environment: str, became: str = "removed") -> str:
     """Return what an environment is called once it is in git no more."""
-    return f"{environment} (removed)"
+    return f"{environment} ({became})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +290,8 @@ class EnvironmentPlan:
 
     @property
     def title(self) -> str:
-        return removed(self.name) if self.removed else self.name
+        became = "renamed" if self.removal and self.removal.renamed else "removed"
+        return removed(self.name, became) if self.removed else self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,17 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from itertools import filterfalse
 
-from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.environment import Destination, Environment
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.same import digest_of_data
 from trainwright.objects.naming import wiring
 from trainwright.plan import object_changes
 from trainwright.plan.places import jobs_at, place_of
 from trainwright.plan.revision import Revision
+from trainwright.runs.workspace import Workspace
 
 
-def environments(before: Revision, after: Revision) -> Mapping[str, str]:
+def environments(before: Workspace, after: Workspace) -> Mapping[str, str]:
     """Return the names that environments had before a merge, by those that they have after it: a
     new one that has most of the runs and objects of one that is gone is the same under another
     name.
@@ -34,8 +35,27 @@ def environments(before: Revision, after: Revision) -> Mapping[str, str]:
     return names
 
 
+def successors(before: Workspace, after: Workspace) -> Mapping[str, str]:
+    """Return, by environments that are gone, those against whose limits what goes on of them
+    counts: what each is called now, or else a new one of the same cluster and namespace.
+    """
+    found = {former: name for name, former in environments(before, after).items()}
+    old, new = before.survey.jobs, after.survey.jobs
+    begun = {_where(after, name): name for name in sorted(new.keys() - old.keys(), reverse=True)}
+    for name in sorted(old.keys() - new.keys() - found.keys()):
+        if (where := _where(before, name)) and where in begun:
+            found[name] = begun[where]
+    return found
+
+
+def _where(side: Workspace, name: str) -> tuple[Destination, str] | None:
+    """Return the cluster and the namespace of an environment, None if it is not sound."""
+    environment = side.environments.get(name)
+    return (environment.gitops.destination, environment.namespace) if environment else None
+
+
 def _in_common(
-    before: Revision, after: Revision, name: str, gone: Collection[str]
+    before: Workspace, after: Workspace, name: str, gone: Collection[str]
 ) -> Iterator[str]:
     """Yield a former environment for each run and each object of it that a new one has."""
     for file in after.survey.jobs[name]:

@@ -22,6 +22,7 @@ from trainwright.plan.object_effects import Surroundings, allowed, effects, late
 from trainwright.plan.revision import Revision
 from trainwright.render import own_object_checks
 from trainwright.render.refused import of_own
+from trainwright.runs.workspace import Workspace
 from trainwright.specs.own_objects import OwnObject
 
 Identity: TypeAlias = tuple[str, str, str, str]  # group, kind, namespace and name
@@ -117,7 +118,7 @@ def _values(was: OwnObject, now: OwnObject) -> Iterator[ValueChange]:
         yield ValueChange(path, before, after, now.document.place(path))
 
 
-def identities(side: Revision, environment: str) -> Set[Identity]:
+def identities(side: Workspace, environment: str) -> Set[Identity]:
     """Return what makes the objects of an environment the same as those of another."""
     return _objects(side, environment).keys()
 
@@ -184,7 +185,7 @@ def findings(before: Revision, after: Revision, environment: str) -> tuple[Findi
     return (*own, *of_own(before, after, place))
 
 
-def _objects(side: Revision, environment: str) -> Mapping[Identity, OwnObject]:
+def _objects(side: Workspace, environment: str) -> Mapping[Identity, OwnObject]:
     if environment not in side.survey.jobs:
         return {}
     own_objects = side.own_objects(environment).objects

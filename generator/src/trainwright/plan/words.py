@@ -459,7 +459,7 @@ def _after_renaming(plan: Plan, name: str, removal: Removal) -> Iterator[str]:
             "`prune: confirm` and apply wiring/ first"
         )
     else:
-        yield "its runs and objects are those of the new name: delete none of them"
+        yield "its runs in git and its objects are those of the new name: delete none of them"
     if not removal.applied_by:
         return
     was, now = removal.applied_by
