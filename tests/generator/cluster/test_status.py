@@ -786,6 +786,19 @@ def test_a_run_is_found_in_the_namespace_that_it_began_in(
     )
 
 
+def test_the_runs_of_a_renamed_environment_are_found_by_the_name_that_they_bear(
+    rendered: Repository, run: Run, applied: Applied
+) -> None:
+    """With what a job that is gone has left there."""
+    bodies = [applied(job, conditions("Created", "Running")) for job in ("prod/llm", "prod/mnist")]
+    llm, mnist = (body["metadata"]["name"] for body in bodies)
+    (rendered.root / "environments/prod").rename(rendered.root / "environments/live")
+    (rendered.root / "environments/live/jobs/mnist.yaml").unlink()
+    found = items(run("status", "live", "-o", "json"))
+    there = {name: (found[name]["job"], found[name]["cluster"]) for name in (llm, mnist)}
+    assert there == {llm: ("live/llm", "running"), mnist: ("live/mnist", "running")}
+
+
 def test_a_watch_asks_again_and_prints_what_is_new(
     run: Run, applied: Applied, monkeypatch: pytest.MonkeyPatch
 ) -> None:

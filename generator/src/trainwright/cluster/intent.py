@@ -18,6 +18,7 @@ from trainwright.files.tree import Folder
 from trainwright.kinds import ADOPTED, NAMED, SERVED, trains
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.operators import OPERATORS
+from trainwright.objects.own_labels import ENVIRONMENT
 from trainwright.runs.record import VALUES_FILE, Recorded
 from trainwright.runs.workspace import RunState, Workspace
 from trainwright.specs.select import Selection, select
@@ -52,7 +53,7 @@ class DesiredState:
     """An environment and its selected jobs; `whole` when all of them were.
 
     `retired` are the objects of runs that are finished by the ledger, `elsewhere` the selected
-    jobs whose run is in another namespace.
+    jobs whose run is in another namespace. Some runs may bear `former` names of the environment.
     """
 
     environment: Environment
@@ -61,6 +62,7 @@ class DesiredState:
     retired: frozenset[str]
     whole: bool
     elsewhere: frozenset[str] = frozenset()
+    former: tuple[str, ...] = ()
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -112,9 +114,12 @@ def desired_run(root: Path, name: str) -> tuple[DesiredState, DesiredRun]:
 
 def _place(workspace: Workspace, selection: Selection, jobs: tuple[JobFile, ...]) -> DesiredState:
     name = selection.environment
+    intents = tuple(_intents(workspace, selection))
+    labels = {str(it.manifest.labels.get(ENVIRONMENT, name)) for it in intents if it.manifest}
     return DesiredState(
         environment=workspace.environment(name),
-        intents=tuple(_intents(workspace, selection)),
+        intents=intents,
+        former=tuple(sorted(labels - workspace.survey.jobs.keys())),
         jobs=frozenset(job.name for job in jobs),
         retired=frozenset(workspace.ledger(name).runs),
         whole=selection.whole,

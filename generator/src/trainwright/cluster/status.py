@@ -155,8 +155,8 @@ class LiveNamespace:
 
     @property
     def _selector(self) -> str:
-        of_environment = f"{own_labels.ENVIRONMENT}={self.place.environment.name}"
-        return f"{own_labels.MANAGED_BY}={own_labels.OURS},{of_environment}"
+        names = ",".join((self.place.environment.name, *self.place.former))
+        return f"{own_labels.MANAGED_BY}={own_labels.OURS},{own_labels.ENVIRONMENT} in ({names})"
 
     def _objects(self, selector: str) -> Iterator[LiveObject]:
         needed = {intent.kind for intent in self.place.intents}
