@@ -185,6 +185,25 @@ def test_who_was_lost_before_the_end_is_missing_until_it_comes_back(
     assert registry.missing() == []
 
 
+def test_who_is_still_connected_is_missing_until_it_hears_that_training_is_over(
+    registries: Callable[..., Registry], session: Callable[[str], Session]
+) -> None:
+    """The coordinator left while the last step of another node was on its way, which then waited
+    for a coordinator in vain.
+    """
+    registry = registries()
+    worker, slow = session("a"), session("b")
+    assert worker.request_step(0) is Answer.FOUND
+    assert slow.request_step(0) is Answer.FOLLOW
+    slow.hold()
+    assert worker.complete("a-1") is Answer.LEAD
+    assert registry.missing() == []  # of a training that goes on
+    worker.finish()
+    assert registry.missing() == ["b"]
+    assert slow.complete("a-1") is Answer.OVER
+    assert registry.missing() == []
+
+
 def test_who_is_in_a_step_while_others_wait_is_found(
     registries: Callable[..., Registry], session: Callable[[str], Session], port: int
 ) -> None:

@@ -121,9 +121,14 @@ class Registry:
             return "" if self._run.finished else called(self._run.leader)
 
     def missing(self) -> list[str]:
-        """Return lost workers that do not know yet that training is over; none while it is not."""
+        """Return the workers, lost or still connected, that do not know yet that training is over;
+        none while it is not.
+        """
         with self._lock:
-            return sorted(self._missing) if self._run.finished else []
+            if not self._run.finished:
+                return []
+            connected = map(called, self._connections.keys() - self._ended)
+            return sorted({*self._missing, *connected})
 
     def close(self) -> None:
         self._door.close()
