@@ -264,7 +264,7 @@ def test_what_left_git_counts_where_its_environment_is_renamed(
         assert sorted(it.name for it in waiting.items) == names
         if render:
             merged(prod)
-    edit(prod, "other", "nodes: ", "maxRestarts: 3\nnodes: ", "live")
+    edit(prod, "other", "nodes: ", "retries: 3\nnodes: ", "live")
     done = prod.run("plan", "--against", "HEAD", "-o", "json")
     (later,) = json.loads(done.stdout)["plan"]["environments"]
     assert (later["name"], later["before"]["gpus"]["low"]) == ("live", gpus)

@@ -503,3 +503,18 @@ def test_a_renamed_environment_alone_is_not_called_removed(prod: Repository) -> 
     text = said(prod, "text", "prod")
     assert re.search(r"^prod \(renamed\) +pool h100 ", text, re.MULTILINE)
     assert "(removed)" not in text
+
+
+def test_a_job_that_moves_to_an_environment_of_the_same_namespace_goes_on(prod: Repository) -> None:
+    """Though objects bear the name of the environment, in templates of pods too."""
+    prod.environment("nlp", ENVIRONMENT)
+    jobs = prod.root / "environments/nlp/jobs"
+    jobs.mkdir()
+    (prod.root / "environments/prod/jobs/vit.yaml").rename(jobs / "vit.yaml")
+    render(prod)
+    (change,) = plan(prod)["changes"]
+    assert (change["job"], change["action"], change["was"]) == ("nlp/vit", "goes on", "prod/vit")
+    edit(prod, "nlp/jobs/vit.yaml", "nodes: 2", "nodes: 2\nretries: 9")
+    render(prod)
+    (change,) = plan(prod)["changes"]
+    assert change["action"] != "goes on"

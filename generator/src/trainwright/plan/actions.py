@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.manifest import Manifest
 from trainwright.objects.departure import kustomization_deletion
+from trainwright.objects.own_labels import ENVIRONMENT
 from trainwright.plan.model import Action, Ending, PlannedRun
 from trainwright.plan.training import Training, gpus_of, replacement
 from trainwright.rule_model.edit import Verdict
@@ -28,6 +32,7 @@ _COUNTED = (
     "; the sums count it as accepted, and where it is refused, each sync fails until it is reverted"
 )
 _KUSTOMIZATION_FAILS = "its Kustomization stays in the cluster, and fails for want of its path,"
+_TAKEN = frozenset({Verdict.MIXED, Verdict.IGNORED, Verdict.IN_PLACE})
 _ENDS = frozenset({Action.DELETED, Action.LEFT, Action.CANCELLED, Action.NEW_RUN, Action.SUSPENDED})
 
 
@@ -123,12 +128,25 @@ def _same_object(was: Training, now: Training) -> tuple[Action, str]:
         return Action.SUSPENDED, why
     if not refused and (before.state, after.state) == ("suspended", "active"):
         return Action.RESUMED, f"the pods of {before.object} are created"
-    if checked:
+    # Of a job that moves to another environment the labels alone may differ.
+    moved = _TAKEN.issuperset(it.verdict for it in checked) and _unmarked(old) == _unmarked(new)
+    if checked and not moved:
         action, why = _ACTIONS[checked[0].verdict], f"{checked[0].why} ({checked[0].pointer})"
         is_kept = action in (Action.IN_PLACE, Action.MAY_BE_REFUSED)
         keeps = f"{before.object} stays: " if is_kept else ""
         counted = _COUNTED if action is Action.MAY_BE_REFUSED else ""
         return action, f"{keeps}{why}{counted}"
-    if set(old) == set(new):
+    if moved or set(old) == set(new):
         return Action.UNCHANGED, ""  # comments, or how the same data is written
     return Action.IN_PLACE, "objects beside it come or go"
+
+
+def _unmarked(objects: Mapping[tuple[str, str, str, str], Manifest]) -> Data:
+    """Return objects without the labels that name their environment."""
+    return {identity: _without_label(it.body) for identity, it in objects.items()}
+
+
+def _without_label(data: Data) -> Data:
+    if isinstance(data, Mapping):
+        return {key: _without_label(it) for key, it in data.items() if key != ENVIRONMENT}
+    return [_without_label(it) for it in data] if isinstance(data, list) else data
