@@ -45,7 +45,7 @@ JOBS = {  # one that saves, and three that do not
     "wide": JOB.format(name="wide", nodes=1),
 }
 FASTER = ("lr: 0.1", "lr: 0.2")
-LOST = "the run with 8 GPUs ends, and nothing of it is saved"
+LOST = "the run with 8 GPUs ends, and nothing of it is kept"
 LATER = "the run with 8 GPUs keeps training until its object is deleted, and nothing of it"
 
 
@@ -75,7 +75,7 @@ MERGES = {
         (
             "Starts 1 run beside the old one",
             "loses progress later 1",
-            f"prod/bert new run: {LATER} is saved",
+            f"prod/bert new run: {LATER} is kept",
         ),
         {"loses progress later": 1},
         CONFIRMED,
@@ -100,7 +100,7 @@ MERGES = {
         (
             "Leaves 1 job running",
             "loses progress later 1",
-            f"prod/bert left running: {LATER} is saved",
+            f"prod/bert left running: {LATER} is kept",
         ),
         {"loses progress later": 1},
         CONFIRMED,

@@ -202,9 +202,9 @@ def test_what_is_lost_comes_first_and_leads_to_its_jobs(visit: Visit) -> None:
     concerns = page.locator(".attention > li")
     assert [" ".join(text.split()) for text in concerns.all_inner_texts()] == [
         "errors 1 environments/base/jobs/llm.yaml:2:3 too large plain",
-        "loses progress 1 env-0/llm-0 new run: the run with 4 GPUs ends, and nothing of it is saved",
+        "loses progress 1 env-0/llm-0 new run: the run with 4 GPUs ends, and nothing of it is kept",
         "loses progress later 1 env-0/llm-1 new run: the run with 4 GPUs keeps training until its "
-        "object is deleted, and nothing of it is saved",
+        "object is deleted, and nothing of it is kept",
         "over limit 1 env-0 pool h100 96 to 120 of 64 GPUs: 32 too few",
     ]
     page.get_by_role("link", name="loses progress later 1").click()

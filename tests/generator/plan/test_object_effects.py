@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -36,13 +37,14 @@ queueing: kueue
 queues: {team: {}}
 gitops: {prune: PRUNE}
 """
+LLM = "pool: h100\nserviceAccount: tuner\nvolumes: {d: {claim: data, mountPath: /d}}\n"
+QUEUED, SAVES = f"{LLM}queue: team\n", f"{LLM}checkpoint: {{volume: d, path: ck}}\n"
 
 
-def _prod(folder: Path, prune: str) -> None:
+def _prod(folder: Path, prune: str, llm: str = QUEUED) -> None:
     made = Repository(git_repository.init(folder))
     made.environment("prod", POOLS.replace("PRUNE", prune))
-    job = "pool: h100\nqueue: team\nserviceAccount: tuner\nvolumes: {d: {claim: data, mountPath: /d}}\n"
-    path = made.job("prod/llm", job)
+    path = made.job("prod/llm", llm)
     path.write_text(path.read_text().replace("memory: 1Gi}", "memory: 1Gi, gpu: 8}"))
     made.job("prod/idle", "state: suspended\n")
     for name, text in OBJECTS.items():
@@ -58,6 +60,14 @@ def _immediate(folder: Path) -> None:
 
 def _confirm(folder: Path) -> None:
     _prod(folder, "confirm")
+
+
+def _immediate_saving(folder: Path) -> None:
+    _prod(folder, "immediate", SAVES)
+
+
+def _confirm_saving(folder: Path) -> None:
+    _prod(folder, "confirm", SAVES)
 
 
 def told(repository: Repository, until: str = "") -> list[str]:
@@ -222,6 +232,88 @@ def test_what_follows_from_a_removal(
     if name == "data":
         later = ["do not delete it before the runs that mount it have ended: prod/llm"]
     assert told(prod, until) == later
+
+
+SAVED = "what these have saved there may go with it: prod/llm"
+NO_POD = "its data may go with it, and no new pod starts without it: prod/llm"
+
+
+def _remove_claim(prod: Repository, llm: str) -> Path:
+    """Return the spec of a job that is edited, or removed, as the claim is to which it saves."""
+    (prod.root / "environments/prod/objects/data.yaml").unlink()
+    path = prod.root / "environments/prod/jobs/llm.yaml"
+    if llm:
+        path.write_text(path.read_text() + llm)
+    else:
+        path.unlink()
+    return path
+
+
+def _run(prod: Repository) -> str:
+    found = re.search("llm-[0-9a-f]{8}", prod.tree()["prod/rendered/llm/pytorchjob.yaml"])
+    assert found
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("llm", "action", "effect"),
+    [
+        ("", "deleted", SAVED),
+        ("state: suspended\n", "suspends", SAVED),
+        ("flags: {lr: 1}\n", "new run", NO_POD),
+    ],
+    ids=["its job is removed", "it is suspended", "another run replaces it"],
+)
+def test_what_a_run_saved_is_lost_with_the_claim_that_a_merge_deletes(
+    llm: str, action: str, effect: str, copied: Copied, tmp_path: Path
+) -> None:
+    prod = copied(_immediate_saving, tmp_path / "clone")
+    old = _run(prod)
+    _remove_claim(prod, llm)
+    assert told(prod) == [effect]
+    done = prod.run("plan", "--against", "HEAD", "-o", "json")
+    plan = json.loads(done.stdout)["plan"]
+    (change,) = plan["changes"]
+    assert change["action"] == action
+    lost = f"its progress is lost: /d/ck/{old} is on claim data, which the merge deletes"
+    assert lost in change["why"]
+    assert plan["losesProgress"] == 1
+    assert re.search("1 (job )?loses (its )?progress", plan["verdict"])
+
+
+def test_no_run_resumes_from_a_claim_that_the_merge_deletes(copied: Copied, tmp_path: Path) -> None:
+    prod = copied(_immediate_saving, tmp_path / "clone")
+    old = _run(prod)
+    _edit(prod, "jobs/llm.yaml", "path: ck", f"path: ck, resumeFrom: ck/{old}")
+    _edit(prod, "jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    resumes = f"resumes from the checkpoints in /d/ck/{old} on claim data"
+    assert resumes in _why(prod)
+    _remove_claim(prod, "flags: {lr: 1}\n")
+    assert f"cannot resume from /d/ck/{old}: the merge deletes claim data" in _why(prod)
+
+
+@pytest.mark.parametrize("llm", ["", "state: suspended\n"], ids=["removed", "suspended"])
+def test_a_claim_that_a_person_deletes_or_another_environment_has_keeps_what_is_saved(
+    llm: str, copied: Copied, tmp_path: Path
+) -> None:
+    prod = copied(_confirm_saving, tmp_path / "clone")
+    old = _run(prod)
+    _remove_claim(prod, llm)
+    assert f"what it saved stays in /d/ck/{old} on claim data" in _why(prod)
+    there = copied(_immediate_saving, tmp_path / "other")
+    text = (there.root / "environments/prod/objects/data.yaml").read_text()
+    _remove_claim(there, llm)
+    there.environment("live")
+    there.write("live/objects/data.yaml", text)
+    assert f"what it saved stays in /d/ck/{old} on claim data" in _why(there)
+
+
+def _why(prod: Repository) -> str:
+    done = prod.run("plan", "--against", "HEAD", "-o", "json")
+    why: str = next(
+        it["why"] for it in json.loads(done.stdout)["plan"]["changes"] if it["job"] == "prod/llm"
+    )
+    return why
 
 
 def test_what_a_file_with_errors_has_is_not_removed(copied: Copied, tmp_path: Path) -> None:

@@ -471,7 +471,7 @@ def test_runs_of_several_jobs_are_more_than_one() -> None:
     page = html.render(review(later), STYLE)
     assert (
         "new run: the runs with 4 GPUs each keep training until their objects are deleted, and "
-        "nothing of them is saved" in page
+        "nothing of them is kept" in page
     )
     assert "the run with 4 GPUs keeps training" in html.render(review(later[:1]), STYLE)
 

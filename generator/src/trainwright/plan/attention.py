@@ -21,10 +21,10 @@ from trainwright.reports.attention import (
 from trainwright.reports.values import change_line
 
 # What happens to the run of one job, and to those of several.
-_ENDS = ("ends, and nothing of it is saved", "end, and nothing of them is saved")
+_ENDS = ("ends, and nothing of it is kept", "end, and nothing of them is kept")
 _ENDS_LATER = (
-    "keeps training until its object is deleted, and nothing of it is saved",
-    "keep training until their objects are deleted, and nothing of them is saved",
+    "keeps training until its object is deleted, and nothing of it is kept",
+    "keep training until their objects are deleted, and nothing of them is kept",
 )
 
 

@@ -189,8 +189,9 @@ class JobChanges(Owner):
         if run is None or (origin and not run.object):
             return None
         run = replace(run, demand=self._merge.at_prices(file.environment, run.demand))
-        applying = self._merge.applying((origin or file).environment)
-        return Training(run, applying, leaves=leaves)
+        name = (origin or file).environment
+        applying, deleted = self._merge.applying(name), self._merge.deleted(name)
+        return Training(run, applying, leaves=leaves, deleted=deleted)
 
     def _was(self, file: JobFile) -> PlannedRun | None:
         """Return the run of a job that is applied now."""
@@ -217,7 +218,9 @@ class JobChanges(Owner):
             why = _broken(errors, sides)
             after = after.without_files() if before and after else after
             return JobChange(file=file, action=Action.BROKEN, why=why, before=before, after=after)
-        action, why = actions.decide(was, Training(after, sides.environment) if after else None)
+        deleted = self._merge.deleted(file.environment)
+        becomes = Training(after, sides.environment, deleted=deleted) if after else None
+        action, why = actions.decide(was, becomes)
         if action is Action.NEW_RUN and (why_not := self._why_refused(file)):
             action, why, after = Action.REJECTED, why_not, after and after.without_files()
         change = JobChange(file=file, action=action, why=why, before=before, after=after)

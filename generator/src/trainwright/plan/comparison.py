@@ -356,8 +356,8 @@ class Comparison(Owner):
     def _active(
         self, environment: Environment, changes: tuple[JobChange, ...], left: Sequence[LeftRun]
     ) -> Iterator[ActiveRun]:
-        """Yield the runs of an environment that are active after the merge, each in the namespace
-        that it began in.
+        """Yield the runs of an environment that are active after the merge, and those that it ends,
+        each in the namespace that it began in.
         """
         name, begun = environment.name, {it.file for it in changes if it.action in BEGINS}
         was = self._before.environments.get(self.merge.former(name), environment)
@@ -372,6 +372,12 @@ class Comparison(Owner):
             yield ActiveRun(job, requested, place[1] if place else was.namespace)
         for run in left:
             yield ActiveRun(run.job, run.demand, was.namespace)
+        for change in changes:
+            former = change.was or change.file
+            ended = self._before.job(former).job if change.before else None
+            if ended is not None:
+                place = place_of(self._before, former)
+                yield ActiveRun(ended, NOTHING, place[1] if place else was.namespace)
 
     def _asking(self, name: str, changes: tuple[JobChange, ...]) -> Iterator[Asking]:
         """Yield what each job requests after the merge. A job of which nothing is applied is left

@@ -19,6 +19,7 @@ from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Edited, Folder, Tree
 from trainwright.findings.diagnostics import HELD, UNRECORDED
 from trainwright.plan import affected, names, object_changes
+from trainwright.plan.object_changes import Identity
 from trainwright.plan.places import place_of
 from trainwright.plan.revision import Revision
 from trainwright.render import derivation
@@ -217,9 +218,18 @@ class Merge(Owner):
         """Whether the merge edits additional objects of an environment, or what they are held
         against, and all of it is selected.
         """
+        return name in self.selected().whole and self._edits_objects(name)
+
+    def _edits_objects(self, name: str) -> bool:
         inside = (environment_path(name), f"{own_objects.folder(name)}/")
-        edited = any(path.startswith(inside) for path in self.changed)
-        return edited and name in self.selected().whole
+        return any(path.startswith(inside) for path in self.changed)
+
+    @tracked(same=eq)
+    def deleted(self, name: str) -> frozenset[Identity]:
+        """Return the additional objects of an environment that the merge deletes."""
+        if not self._edits_objects(name):
+            return frozenset()
+        return object_changes.deleted(*self.sides, name)
 
     # --- other names -------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ class Ending:
     """A training that a merge ends, or, where it `waits`, a person with a command."""
 
     object: str
-    loses: bool  # whether nothing of it is saved
+    loses: bool  # whether nothing of it is kept
     waits: bool = False
     command: str = ""
 
@@ -119,7 +119,7 @@ class JobChange:
 
     @property
     def loses(self) -> bool:
-        """Whether the merge ends a training run of which nothing is saved."""
+        """Whether the merge ends a training run of which nothing is kept."""
         return self.ending is not None and self.ending.loses and not self.ending.waits
 
     @property

@@ -42,11 +42,8 @@ def changes(
     An object is the same in whichever environment of a cluster it is. One that goes on in another
     is left out where it is gone, if the changes of that one are `told`.
     """
-    there = environment in after.survey.jobs
-    broken = after.own_objects(environment).findings if there else ()
-    unknown = {finding.place.file for finding in broken}
+    unknown, applied = _unknown(after, environment), _applied(before, after, environment)
     old, new = _objects(before, environment), _objects(after, environment)
-    applied = after.environments.get(environment) or before.environments.get(environment)
     both = sorted({*old, *new})
     several = Counter((kind, name) for _, kind, _, name in both)  # one in each of two namespaces
     for identity in both:
@@ -100,6 +97,30 @@ def changes(
             values=tuple(_values(was, now)) if was and now else (),
             gives=bool(_given(new_object) - _given(old_object)) and not is_refused,
         )
+
+
+def deleted(before: Revision, after: Revision, environment: str) -> frozenset[Identity]:
+    """Return the objects that leave git with a merge, and that a sync then deletes."""
+    unknown, applied = _unknown(after, environment), _applied(before, after, environment)
+    old, new = _objects(before, environment), _objects(after, environment)
+    return frozenset(
+        identity
+        for identity, was in old.items()
+        if not (identity in new or was.document.file in unknown)
+        and not _keeper(after, environment, applied, identity)
+        and not _until(was.manifest, applied, last=not new)
+    )
+
+
+def _unknown(after: Revision, environment: str) -> Set[str]:
+    """Return the files with errors, of which it is not known what they have after the merge."""
+    there = environment in after.survey.jobs
+    broken = after.own_objects(environment).findings if there else ()
+    return {finding.place.file for finding in broken}
+
+
+def _applied(before: Revision, after: Revision, environment: str) -> Environment | None:
+    return after.environments.get(environment) or before.environments.get(environment)
 
 
 def _given(one: Manifest | None) -> frozenset[str]:

@@ -34,7 +34,9 @@ _BINARY = frozenset({"memory", "ephemeral-storage"})  # as people write them, in
 
 @dataclass(frozen=True, slots=True)
 class ActiveRun:
-    """A run that goes on after a merge, or `begins` by it, and the namespace that it is in."""
+    """A run that goes on after a merge, or `begins` by it, and the namespace that it is in. One
+    that has ended, or is suspended, requests nothing.
+    """
 
     job: Job
     demand: Demand
@@ -263,8 +265,16 @@ def _bound(accounts: frozenset[tuple[str, str]], around: Surroundings) -> Iterat
 def _claim(was: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:
     if was is None or now is not None:
         return
-    if jobs := around.jobs(was.namespace, lambda job: was.name in map(_claimed, job.volumes)):
+
+    def mounts(job: Job) -> bool:
+        return was.name in map(_claimed, job.volumes)
+
+    if jobs := around.jobs(was.namespace, mounts):
         yield f"its data may go with it, and no new pod starts without it: {jobs}"
+    active = {run.job.name for run in around.runs_in(was.namespace)}
+    others = (it for it in around.runs if it.namespace == was.namespace)
+    if jobs := _named(it for it in others if mounts(it.job) and it.job.name not in active):
+        yield f"what these have saved there may go with it: {jobs}"
 
 
 def _claimed(volume: Volume) -> str:

@@ -4,13 +4,15 @@ whether a new run resumes from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
+from dataclasses import replace
 from posixpath import join, normpath, relpath
 
 from trainwright.datatypes.data import Data, dig, text
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import cached_property, dataclass
+from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.same import digest_of_data
 from trainwright.documents import yamlio
@@ -79,10 +81,17 @@ class Saved:
     root: str = ""
     checkpoint: bool = False
     is_kept: bool = True  # once its pods end
+    is_deleted: bool = False  # by the merge, with its claim
 
     @property
     def where(self) -> str:
         return f"{self.folder} on {self.volume}" if self.volume else self.folder
+
+    @property
+    def why_lost(self) -> str:
+        """Why what is saved there does not outlast the pods."""
+        deleted = ", which the merge deletes" if self.is_deleted else ""
+        return f"{self.folder} is on {self.volume or 'no volume'}{deleted}"
 
     def has(self, other: Saved) -> bool:
         """Whether another place is this one or below it, wherever each pod has it."""
@@ -103,13 +112,15 @@ class Saved:
 class Training:
     """A run, and the environment by whose settings it is applied and deleted. Where the file of its
     job `leaves` git, a Kustomization may have to be deleted for it; a `keeper` is another job that
-    has the same run, whatever happens to its own.
+    has the same run, whatever happens to its own. `deleted` are objects beside it that the merge
+    deletes.
     """
 
     run: PlannedRun
     environment: Environment | None = None
     leaves: bool = False
     keeper: str = ""
+    deleted: Set[tuple[str, str, str, str]] = frozenset()  # by their identity
 
     @cached_property
     def manifests(self) -> Mapping[tuple[str, str, str, str], Manifest]:
@@ -224,7 +235,7 @@ class Training:
         if any(place.is_kept for place in places):
             return ""
         if place := next(iter(places), None):
-            return f"{place.folder} is on {place.volume or 'no volume'}"
+            return place.why_lost
         may_save = any(map(saves, self.templates))
         return "" if may_save else "no variable or flag makes it save checkpoints"
 
@@ -253,7 +264,14 @@ class Training:
         for template in self.templates:
             for container in template.trains:
                 for setting in (setting for settings in named for setting in settings(container)):
-                    yield _place(setting, container, template)
+                    yield self._left(_place(setting, container, template))
+
+    def _left(self, place: Saved) -> Saved:
+        """Return a place as the merge leaves it."""
+        claim = (*PERSISTENTVOLUMECLAIM, self.namespace, place.source)
+        if place.volume.startswith(_CLAIM) and claim in self.deleted:
+            return replace(place, is_kept=False, is_deleted=True)
+        return place
 
 
 def _place(setting: Setting, container: Container, template: PodTemplate) -> Saved:
@@ -351,6 +369,8 @@ def _begun(before: Training, after: Training) -> str:
 
 def _loaded(before: Training, read: Saved) -> str:
     """Return what a run begins with that reads a place in which the one before did not save."""
+    if read.is_deleted:
+        return f"cannot resume from {read.folder}: the merge deletes {read.volume}"
     there = next((it for it in before.saved() if it.folder == read.folder), None)
     if there is None:
         return f"loads the checkpoints in {read.where}, if there are any"
