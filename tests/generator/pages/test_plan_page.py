@@ -245,7 +245,8 @@ def test_jobs_to_which_the_same_happens_are_one_row(visit: Visit) -> None:
     rows.locator("> summary").click()
     inside = rows.locator("details.row .job")
     inside.last.wait_for()
-    assert inside.all_inner_texts() == [f"env-0/llm-{n}" for n in (14, 21, 28, 35, 7)]
+    # Their texts are there before they are painted, and only then in `innerText`.
+    assert inside.all_text_contents() == [f"env-0/llm-{n}" for n in (14, 21, 28, 35, 7)]
     assert not page.locator("#search").is_visible()  # five rows are seen at a glance
     page.keyboard.press("/")
     page.locator("#search").fill("llm-28")
