@@ -74,6 +74,10 @@ def open_at(browser: Any) -> Iterator[Visit]:
     context.close()
 
 
+# Rows far down are painted once they come near, and have no `innerText` before that.
+_PAINTED = "document.styleSheets[0].insertRule('* { content-visibility: visible !important }')"
+
+
 @pytest.fixture
 def visit(open_at: Visit, tmp_path: Path) -> Visit:
     """Opens one of our pages from a file, as at an address with the given hash."""
@@ -81,6 +85,8 @@ def visit(open_at: Visit, tmp_path: Path) -> Visit:
     def visited(text: str, hash_: str = "", **media: object) -> Opened:
         file = tmp_path / "page.html"
         file.write_text(text, encoding="utf-8")
-        return open_at(file.as_uri() + hash_, "html[data-ready]", **media)
+        opened = open_at(file.as_uri() + hash_, "html[data-ready]", **media)
+        opened.page.evaluate(_PAINTED)
+        return opened
 
     return visited
