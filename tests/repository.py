@@ -57,6 +57,13 @@ class Repository:
     def __init__(self, root: Path):
         self.root = root
 
+    def edit(self, path: str, old: str, new: str) -> None:
+        """Replace a text in a file below environments/ that has it."""
+        full = self.root / "environments" / path
+        text = full.read_text(encoding="utf-8")
+        assert old in text
+        full.write_text(text.replace(old, new), encoding="utf-8")
+
     def write(self, path: str, text: str) -> Path:
         full = self.root / "environments" / path
         full.parent.mkdir(parents=True, exist_ok=True)

@@ -33,12 +33,6 @@ def _prod(folder: Path) -> None:
     git_repository.commit(made.root)
 
 
-def _edited(repository: Repository, old: str, new: str) -> None:
-    path = repository.root / "environments/prod/jobs/llm.yaml"
-    assert old in path.read_text()
-    path.write_text(path.read_text().replace(old, new))
-
-
 def _numbers(repository: Repository, against: str) -> set[int]:
     """The GPU-hours of the budget that each verb says, all of which exceed it."""
     plan = json.loads(repository.run("plan", "--against", against, "-o", "json").stdout)["plan"]
@@ -58,13 +52,13 @@ def test_a_run_that_goes_on_counts_in_each_verb_until_it_ends(
     prod = copied(_prod, tmp_path / "clone")
     main = git_repository.git(prod.root, "rev-parse", "HEAD").strip()
     git_repository.git(prod.root, "checkout", "--quiet", "-b", "branch")
-    _edited(prod, "nodes: 2", "nodes: 3")
+    prod.edit("prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
     assert _numbers(prod, main) == {32 + 32 + 48}
     assert prod.run("render").exit_code == 0
     assert _numbers(prod, main) == {32 + 32 + 48}
     git_repository.commit(prod.root)
     assert _numbers(prod, main) == {32 + 32 + 48}
-    _edited(prod, "nodes: 3", "nodes: 4")
+    prod.edit("prod/jobs/llm.yaml", "nodes: 3", "nodes: 4")
     assert prod.run("render").exit_code == 0
     git_repository.commit(prod.root)
     assert _numbers(prod, main) == {32 + 32 + 64}  # the one of 3 nodes was never applied
@@ -77,7 +71,7 @@ def test_a_run_that_goes_on_counts_in_each_verb_until_it_ends(
 
 def test_a_job_with_errors_counts_with_the_run_that_goes_on(copied: Copied, tmp_path: Path) -> None:
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, "nodes: 2", "nodes: 3")
+    prod.edit("prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
     vit = prod.root / "environments/prod/jobs/vit.yaml"
     vit.write_text(vit.read_text().replace("nodes: 2", "nodez: 2"))
     assert _numbers(prod, "HEAD") == {32 + 32 + 48}
@@ -98,7 +92,7 @@ def test_an_edit_that_waits_for_the_next_run_counts_with_that(
     assert prod.run("render").exit_code == 0
     git_repository.commit(prod.root)
     before = _hours(prod)
-    _edited(prod, "maxDuration: 2h", "maxDuration: 4h")
+    prod.edit("prod/jobs/llm.yaml", "maxDuration: 2h", "maxDuration: 4h")
     assert _hours(prod) == before
 
 
@@ -119,7 +113,7 @@ def test_a_required_budget_stops_a_merge(copied: Copied, tmp_path: Path) -> None
     git_repository.commit(prod.root)
     for verb in (("check",), ("render", "--check"), ("plan", "--against", "HEAD")):
         assert prod.run(*verb).exit_code == 0
-    _edited(prod, "nodes: 2", "nodes: 3")
+    prod.edit("prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
     for verb in (("check",), ("render", "--check"), ("plan", "--against", "HEAD")):
         done = prod.run(*verb)
         assert done.exit_code == 1
@@ -140,7 +134,7 @@ def test_other_budgets_are_findings_of_a_plan(
     environment = prod.root / "environments/prod/environment.yaml"
     environment.write_text(environment.read_text() + extra)
     git_repository.commit(prod.root)
-    _edited(prod, "nodes: 2", "nodes: 3")
+    prod.edit("prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
     done = prod.run("plan", "--against", "HEAD", "-o", "json")
     assert done.exit_code == 0
     found = [it for it in json.loads(done.stdout)["plan"]["findings"] if it["rule"] == "TW034"]

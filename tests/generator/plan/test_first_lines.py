@@ -43,12 +43,6 @@ def _prod(folder: Path) -> None:
     git_repository.commit(made.root)
 
 
-def _edited(repository: Repository, path: str, old: str, new: str) -> None:
-    full = repository.root / "environments/prod" / path
-    assert old in full.read_text()
-    full.write_text(full.read_text().replace(old, new))
-
-
 def _lines(repository: Repository) -> list[str]:
     return repository.run("plan", "--against", "HEAD").stdout.splitlines()
 
@@ -60,14 +54,14 @@ def _lines(repository: Repository) -> list[str]:
 def test_another_price_is_money(price: str, shown: str, copied: Copied, tmp_path: Path) -> None:
     """2 jobs of 32 GPU-hours each. What a job that begins anew costs is in the sum, once."""
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, "environment.yaml", "pricePerGpuHour: 2", f"pricePerGpuHour: {price}")
+    prod.edit("prod/environment.yaml", "pricePerGpuHour: 2", f"pricePerGpuHour: {price}")
     assert _lines(prod)[0] == f"No job changes · {shown}"
 
 
 def test_a_price_and_a_run_that_begins_are_one_sum(copied: Copied, tmp_path: Path) -> None:
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, "environment.yaml", "pricePerGpuHour: 2", "pricePerGpuHour: 3")
-    _edited(prod, "jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    prod.edit("prod/environment.yaml", "pricePerGpuHour: 2", "pricePerGpuHour: 3")
+    prod.edit("prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
     lines = _lines(prod)
     # llm as it was goes on beside the new one: 48, 32 and 32 GPU-hours by 3, not 64 by 2.
     assert lines[0] == "Starts 1 run beside the old one · +48 GPU-h · +$208"
@@ -76,7 +70,7 @@ def test_a_price_and_a_run_that_begins_are_one_sum(copied: Copied, tmp_path: Pat
 
 def test_hours_and_money_are_called_the_most_once(copied: Copied, tmp_path: Path) -> None:
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, "environment.yaml", "pricePerGpuHour: 2", "pricePerGpuHour: 3")
+    prod.edit("prod/environment.yaml", "pricePerGpuHour: 2", "pricePerGpuHour: 3")
     counts = []
     for edited in (True, False):
         if not edited:
@@ -129,19 +123,19 @@ def test_a_binding_that_loses_a_subject_grants_nothing(
     prod = copied(_prod, tmp_path / "clone")
     prod.write("prod/objects/a.yaml", BOUND.replace("NAME", "a"))
     git_repository.commit(prod.root)
-    _edited(prod, "objects/a.yaml", old, new)
+    prod.edit("prod/objects/a.yaml", old, new)
     assert _lines(prod)[0].startswith(shown)
 
 
 def test_another_branch_of_the_engine_is_no_policy(copied: Copied, tmp_path: Path) -> None:
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, "environment.yaml", "revision: a", "revision: b")
+    prod.edit("prod/environment.yaml", "revision: a", "revision: b")
     assert _lines(prod)[0] == "Applies prod from elsewhere · no job changes"
 
 
 def test_an_object_shows_its_values(copied: Copied, tmp_path: Path) -> None:
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, "objects/plain.yaml", '"1"', '"2"')
+    prod.edit("prod/objects/plain.yaml", '"1"', '"2"')
     lines = _lines(prod)
     at = "environments/prod/objects/plain.yaml"
     assert lines[2:4] == [
@@ -156,8 +150,8 @@ def test_one_mistake_is_one_error_for_all_jobs_that_have_it(copied: Copied, tmp_
     base = "kind: JobSpec\nname: shared\napiVersion: trainwright.io/v1alpha1\n"
     prod.write("base/jobs/shared.yaml", base + "nodez: 3\n")
     for name in ("llm", "vit"):
-        _edited(
-            prod, f"jobs/{name}.yaml", "kind: JobSpec\n", "kind: JobSpec\nextends: base/shared\n"
+        prod.edit(
+            f"prod/jobs/{name}.yaml", "kind: JobSpec\n", "kind: JobSpec\nextends: base/shared\n"
         )
     lines = _lines(prod)
     assert lines[0].startswith("Cannot render 2 jobs")
@@ -167,8 +161,8 @@ def test_one_mistake_is_one_error_for_all_jobs_that_have_it(copied: Copied, tmp_
 
 def test_what_is_not_rendered_for_errors_is_corrected_first(copied: Copied, tmp_path: Path) -> None:
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, "jobs/llm.yaml", "nodes: 2", "nodez: 2")
-    _edited(prod, "jobs/vit.yaml", "nodes: 2", "nodes: 3")
+    prod.edit("prod/jobs/llm.yaml", "nodes: 2", "nodez: 2")
+    prod.edit("prod/jobs/vit.yaml", "nodes: 2", "nodes: 3")
     stale = (
         "nothing of this happens until you correct prod/llm and commit what `trainwright render`"
     )
@@ -188,6 +182,6 @@ def test_the_first_line_precedes_files_that_no_source_renders(
 
 def test_runs_and_jobs_that_start_are_one_phrase(copied: Copied, tmp_path: Path) -> None:
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, "jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    prod.edit("prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
     prod.job("prod/new")
     assert _lines(prod)[0].startswith("Starts 1 run beside the old one and 1 job · ")

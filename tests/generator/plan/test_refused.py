@@ -39,12 +39,6 @@ def _prod(folder: Path) -> None:
     git_repository.commit(made.root)
 
 
-def _edited(repository: Repository, path: str, old: str, new: str) -> None:
-    full = repository.root / "environments/prod" / path
-    assert old in full.read_text()
-    full.write_text(full.read_text().replace(old, new))
-
-
 def _plan(repository: Repository, code: int) -> dict[str, Any]:
     done = repository.run("plan", "--against", "HEAD", "-o", "json")
     assert done.exit_code == code, done.output
@@ -81,7 +75,7 @@ def test_a_refused_edit_of_an_object_is_an_error_of_each_verb(
     name: str, old: str, new: str, message: str, copied: Copied, tmp_path: Path
 ) -> None:
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, f"objects/{name}.yaml", old, new)
+    prod.edit(f"prod/objects/{name}.yaml", old, new)
     said = f"error[TW504]: the API server refuses it: {message}"
     for verb in (("check",), ("render", "--check"), ("render",), ("plan", "--against", "HEAD")):
         done = prod.run(*verb)
@@ -108,7 +102,7 @@ def test_what_the_api_server_takes_is_no_error(
     name: str, old: str, new: str, copied: Copied, tmp_path: Path
 ) -> None:
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, f"objects/{name}.yaml", old, new)
+    prod.edit(f"prod/objects/{name}.yaml", old, new)
     for verb in (("check",), ("render",)):
         done = prod.run(*verb)
         assert done.exit_code == 0, done.output
@@ -117,8 +111,8 @@ def test_what_the_api_server_takes_is_no_error(
 
 def test_each_refused_field_is_a_finding(copied: Copied, tmp_path: Path) -> None:
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, "objects/data.yaml", "2Gi", "1Gi")
-    _edited(prod, "objects/data.yaml", "spec: {", "spec: {storageClassName: fast, ")
+    prod.edit("prod/objects/data.yaml", "2Gi", "1Gi")
+    prod.edit("prod/objects/data.yaml", "spec: {", "spec: {storageClassName: fast, ")
     said = prod.run("check").stdout
     assert f"{REFUSED}: a claim may only grow (spec.resources.requests.storage 2Gi → 1Gi)" in said
     assert f"{REFUSED}: the field is immutable (spec.storageClassName (unset) → fast)" in said
@@ -128,7 +122,7 @@ def test_each_refused_field_is_a_finding(copied: Copied, tmp_path: Path) -> None
 def test_a_waived_refusal_blocks_nothing(copied: Copied, tmp_path: Path) -> None:
     """The object was deleted by hand, and is made anew."""
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, "objects/data.yaml", "2Gi", "1Gi")
+    prod.edit("prod/objects/data.yaml", "2Gi", "1Gi")
     waiver = "{rule: TW504, job: '*', reason: deleted, until: 2999-01-01}"
     path = prod.root / "environments/prod/environment.yaml"
     path.write_text(f"{path.read_text()}waivers: [{waiver}]\n")
@@ -144,7 +138,7 @@ def test_the_claim_of_a_job_does_not_shrink_with_its_next_run(
     copied: Copied, tmp_path: Path
 ) -> None:
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, "jobs/llm.yaml", "500Gi", "300Gi")
+    prod.edit("prod/jobs/llm.yaml", "500Gi", "300Gi")
     for verb in ("check", "render"):
         done = prod.run(verb)
         assert done.exit_code == 1, verb
@@ -160,7 +154,7 @@ REFUSED = "the API server refuses it"
 def test_a_rendered_run_with_a_smaller_claim_is_rejected(copied: Copied, tmp_path: Path) -> None:
     """As where it was rendered while a waiver held. Nothing begins, and nothing is asked for."""
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, "jobs/llm.yaml", "500Gi", "300Gi")
+    prod.edit("prod/jobs/llm.yaml", "500Gi", "300Gi")
     waiver = "waivers: {TW504: {reason: deleted, until: 2999-01-01}}\n"
     path = prod.root / "environments/prod/jobs/llm.yaml"
     path.write_text(f"{path.read_text()}{waiver}")
@@ -178,9 +172,9 @@ def test_a_rendered_run_with_a_smaller_claim_is_rejected(copied: Copied, tmp_pat
 
 def test_a_claim_that_stays_as_it_is_is_no_finding(copied: Copied, tmp_path: Path) -> None:
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, "jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    prod.edit("prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
     assert prod.run("check").exit_code == 0
-    _edited(prod, "jobs/llm.yaml", "500Gi", "800Gi")
+    prod.edit("prod/jobs/llm.yaml", "500Gi", "800Gi")
     assert prod.run("check").exit_code == 0
     assert prod.run("render").exit_code == 0
     _plan(prod, 0)
@@ -191,9 +185,9 @@ def test_a_claim_keeps_its_access_modes_where_the_nodes_become_one(
 ) -> None:
     """Which modes a claim gets follows from the nodes, unless they are written."""
     prod = copied(_prod, tmp_path / "clone")
-    _edited(prod, "jobs/llm.yaml", "nodes: 2", "nodes: 1")
+    prod.edit("prod/jobs/llm.yaml", "nodes: 2", "nodes: 1")
     done = prod.run("check")
     assert done.exit_code == 1
     assert "Write `accessModes: [ReadWriteMany]` in its `create`" in done.output
-    _edited(prod, "jobs/llm.yaml", "size: 500Gi", "accessModes: [ReadWriteMany], size: 500Gi")
+    prod.edit("prod/jobs/llm.yaml", "size: 500Gi", "accessModes: [ReadWriteMany], size: 500Gi")
     assert prod.run("check").exit_code == 0

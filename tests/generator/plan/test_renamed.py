@@ -63,7 +63,7 @@ def _immediate(folder: Path) -> None:
 def _flux(folder: Path) -> None:
     _prod(folder, "prune: immediate")
     made = Repository(folder)
-    edit(made, "prod/environment.yaml", "argocd", "flux")
+    made.edit("prod/environment.yaml", "argocd", "flux")
     merged(made)
 
 
@@ -77,12 +77,6 @@ def merged(made: Repository) -> None:
 def prod(copied: Copied, tmp_path: Path) -> Repository:
     """Two runs of 16 GPUs each, one of which saves checkpoints, and four objects beside them."""
     return copied(_prod, tmp_path / "clone")
-
-
-def edit(made: Repository, path: str, old: str, new: str) -> None:
-    full = made.root / "environments" / path
-    assert old in full.read_text()
-    full.write_text(full.read_text().replace(old, new))
 
 
 def rename(made: Repository, old: str = "prod", new: str = "live") -> None:
@@ -131,17 +125,17 @@ def deleted(text: str) -> set[tuple[str, str, str]]:
     commands = re.findall(r"kubectl --namespace (\S+) delete ((?:[a-z.]+/[-a-z0-9.]+ ?)+)", text)
     return {
         (namespace, *one.split("/")) for namespace, objects in commands for one in objects.split()
-    }  # type: ignore[misc]
+    }
 
 
 def _quota(made: Repository) -> None:
     rename(made)
-    edit(made, "live/objects/quota.yaml", '"64"', '"8"')
+    made.edit("live/objects/quota.yaml", '"64"', '"8"')
 
 
 def _trains_otherwise(made: Repository) -> None:
     rename(made)
-    edit(made, "live/jobs/llm.yaml", "nodes: 2", "nodes: 1")
+    made.edit("live/jobs/llm.yaml", "nodes: 2", "nodes: 1")
 
 
 def _lets_a_job_go(made: Repository) -> None:
@@ -160,7 +154,7 @@ def _splits_a_copy(made: Repository) -> None:
     """The run that one of two jobs leaves is that of the other one."""
     copy(made)
     merged(made)
-    edit(made, "live/jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    made.edit("live/jobs/llm.yaml", "nodes: 2", "nodes: 3")
     (made.root / "environments/live/jobs/vit.yaml").unlink()
     shutil.rmtree(made.root / "environments/live/objects")
 
@@ -236,10 +230,10 @@ def test_a_renamed_environment_reads_as_what_it_is(prod: Repository) -> None:
 
 def test_what_is_edited_as_well_is_compared_with_what_was_there(prod: Repository) -> None:
     rename(prod)
-    edit(prod, "live/environment.yaml", "capacity: 64", "capacity: 16")
-    edit(prod, "live/jobs/vit.yaml", "nodes: 2", "nodes: 2\nmaxDuration: 9h")
-    edit(prod, "live/jobs/vit.yaml", "maxDuration: 2h\n", "")
-    edit(prod, "live/objects/quota.yaml", '"64"', '"8"')
+    prod.edit("live/environment.yaml", "capacity: 64", "capacity: 16")
+    prod.edit("live/jobs/vit.yaml", "nodes: 2", "nodes: 2\nmaxDuration: 9h")
+    prod.edit("live/jobs/vit.yaml", "maxDuration: 2h\n", "")
+    prod.edit("live/objects/quota.yaml", '"64"', '"8"')
     render(prod)
     found = plan(prod)
     quota = next(it for it in found["objects"] if it["object"] == "ResourceQuota/quota")
@@ -258,7 +252,7 @@ def test_argo_cd_refuses_what_bears_the_mark_of_another_name(named: bool, prod: 
     """Unless its objects keep the name."""
     rename(prod)
     if named:
-        edit(prod, "live/environment.yaml", "  engine", "  name: training-prod\n  engine")
+        prod.edit("live/environment.yaml", "  engine", "  name: training-prod\n  engine")
     render(prod)
     refused = (
         "what Argo CD has applied bears the mark of training-prod, and every sync of training-live "
@@ -300,7 +294,7 @@ def test_an_engine_that_finds_no_folder_deletes_nothing(
     engine: str, copied: Copied, tmp_path: Path
 ) -> None:
     prod = copied(_immediate, tmp_path / "clone")
-    edit(prod, "prod/environment.yaml", "argocd", f"{engine}\n  applications: environment")
+    prod.edit("prod/environment.yaml", "argocd", f"{engine}\n  applications: environment")
     merged(prod)
     rename(prod)
     render(prod)
@@ -353,7 +347,7 @@ def test_the_part_that_is_gone_names_what_has_its_runs_and_objects(prod: Reposit
 
 def test_a_renamed_environment_that_cannot_be_read_keeps_its_sums(prod: Repository) -> None:
     rename(prod)
-    edit(prod, "live/environment.yaml", "queueing", "queueing: [")
+    prod.edit("live/environment.yaml", "queueing", "queueing: [")
     done = prod.run("plan", "--against", "HEAD", "-o", "json")
     assert done.exit_code == 1
     found = json.loads(done.stdout)["plan"]
@@ -388,7 +382,7 @@ def test_a_renamed_job_trains_again(prune: str, copied: Copied, tmp_path: Path) 
     prod = copied(make, tmp_path / "clone")
     jobs = prod.root / "environments/prod/jobs"
     (jobs / "llm.yaml").rename(jobs / "llama.yaml")
-    edit(prod, "prod/jobs/llama.yaml", "name: llm", "name: llama")
+    prod.edit("prod/jobs/llama.yaml", "name: llm", "name: llama")
     _job(prod, "prod/other", "flags: {lr: 0.1}\n")
     render(prod)
     changes = {it["job"]: it for it in plan(prod)["changes"]}
@@ -423,14 +417,14 @@ def test_the_wiring_of_the_former_name_is_deleted_only_where_it_is_not_that_of_t
     engine: str, named: bool, prod: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(prod.root)
-    edit(prod, "prod/environment.yaml", "argocd", engine)
+    prod.edit("prod/environment.yaml", "argocd", engine)
     wire = ("gitops", "wire", "--out", "wiring")
     assert prod.run(*wire).exit_code == 0
     merged(prod)
     before = _wired(prod, "prod")
     rename(prod)
     if named:
-        edit(prod, "live/environment.yaml", "  engine", "  name: training-prod\n  engine")
+        prod.edit("live/environment.yaml", "  engine", "  name: training-prod\n  engine")
     render(prod)
     done = prod.run(*wire)
     after = _wired(prod, "live")
@@ -454,7 +448,7 @@ def _wired(made: Repository, environment: str) -> set[tuple[str, str, str]]:
 
 def _leaves(made: Repository, name: str) -> None:
     """One run replaced, and one job removed."""
-    edit(made, f"{name}/jobs/vit.yaml", "nodes: 2", "nodes: 1")
+    made.edit(f"{name}/jobs/vit.yaml", "nodes: 2", "nodes: 1")
     (made.root / f"environments/{name}/jobs/llm.yaml").unlink()
 
 
@@ -473,11 +467,11 @@ def test_runs_that_are_left_count_against_the_limits_of_the_new_name(
         _job(prod, "prod/asr")
     merged(prod)
     if earlier:
-        edit(prod, "prod/jobs/vit.yaml", "nodes: 2", "nodes: 3")
+        prod.edit("prod/jobs/vit.yaml", "nodes: 2", "nodes: 3")
         merged(prod)
-        edit(prod, "prod/jobs/vit.yaml", "nodes: 3", "nodes: 2")
+        prod.edit("prod/jobs/vit.yaml", "nodes: 3", "nodes: 2")
     _leaves(prod, "prod")
-    edit(prod, "prod/environment.yaml", "queueing", "budget: {gpuHours: 79}\nqueueing")
+    prod.edit("prod/environment.yaml", "queueing", "budget: {gpuHours: 79}\nqueueing")
     rename(prod)
     checked = prod.run("check", "--against", "HEAD").stdout
     rename(prod, "live", "prod")
@@ -514,7 +508,7 @@ def test_a_job_that_moves_to_an_environment_of_the_same_namespace_goes_on(prod: 
     render(prod)
     (change,) = plan(prod)["changes"]
     assert (change["job"], change["action"], change["was"]) == ("nlp/vit", "goes on", "prod/vit")
-    edit(prod, "nlp/jobs/vit.yaml", "nodes: 2", "nodes: 2\nretries: 9")
+    prod.edit("nlp/jobs/vit.yaml", "nodes: 2", "nodes: 2\nretries: 9")
     render(prod)
     (change,) = plan(prod)["changes"]
     assert change["action"] != "goes on"
