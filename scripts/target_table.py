@@ -26,7 +26,7 @@ from trainwright.kinds import TARGETS
 from trainwright.render import job as render
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.workspace import resolved
-from trainwright.specs import fields, load, resolve
+from trainwright.specs import fields, resolve, violations
 from trainwright.specs.load import LoadedJob, Reader
 from trainwright.specs.merge import Layer, stack
 
@@ -717,7 +717,7 @@ def rendered(feature: Feature | None, variant: Variant) -> render.Rendered:
     texts = (common, wanted, f"target: {variant.target}")
     layers = (Layer("job", _document(_FILE.path, text)) for text in texts)
     spec = stack((Reader(Folder(Path())).built_in, *layers))
-    broken = load.violations(schema.effective_job(), spec, str(_FILE))
+    broken = violations.violations(schema.effective_job(), spec, str(_FILE))
     if broken:
         raise ValueError(f"{feature}: {broken[0].message}")
     environment = resolve.environment("sample", place)

@@ -34,7 +34,7 @@ from trainwright.kinds.capabilities import unsupported
 from trainwright.kinds.target import in_group
 from trainwright.render import dropped
 from trainwright.runs import identity
-from trainwright.specs import load, resolve
+from trainwright.specs import inventory, resolve
 from trainwright.specs.load import Reader
 
 ROOT = Path(__file__).parents[2]
@@ -125,7 +125,7 @@ def _name(job: Job, environment: Environment) -> str:
 
 def _read(root: Path, title: str) -> Iterator[Spec]:
     reader = Reader(Folder(root))
-    for name, files in load.discover(Folder(root)).jobs.items():
+    for name, files in inventory.discover(Folder(root)).jobs.items():
         loaded = reader.environment(name)
         if loaded.document is None:
             continue

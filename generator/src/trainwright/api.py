@@ -187,9 +187,9 @@ class Repository:
     def explain(self, job: str, path: str = "") -> tuple[Explanation, ...]:
         """The effective values of a job at or below a dotted path, each with who set it."""
         from trainwright.files.tree import Folder
-        from trainwright.specs import explain, load
+        from trainwright.specs import explain, inventory
 
-        return explain.explain(load.one_job(Folder(self.root), job), path)
+        return explain.explain(inventory.one_job(Folder(self.root), job), path)
 
     def propose(self, path: str, text: str) -> Proposal:
         """Return the diff and the findings that writing a file would bring, without writing it.

@@ -94,10 +94,10 @@ def complete(
     from click.shell_completion import CompletionItem
 
     from trainwright.files.tree import Folder
-    from trainwright.specs import load
+    from trainwright.specs import inventory
 
     try:
-        jobs_by_environment = load.discover(Folder(completed_root(context))).jobs
+        jobs_by_environment = inventory.discover(Folder(completed_root(context))).jobs
     except TrainwrightError:
         return []
     names = [

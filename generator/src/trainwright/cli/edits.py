@@ -60,9 +60,11 @@ def each(act: Callable[[Subject], Step]) -> Act:
 def selected(context: Context, selections: tuple[str, ...]) -> tuple[JobFile, ...]:
     from trainwright.datatypes.errors import SelectionError
     from trainwright.files.tree import Folder
-    from trainwright.specs import load, select
+    from trainwright.specs import inventory, select
 
-    selected_jobs = select.select(selections, load.discover(Folder(context.root)).jobs, writes=True)
+    selected_jobs = select.select(
+        selections, inventory.discover(Folder(context.root)).jobs, writes=True
+    )
     if not any(selection.jobs for selection in selected_jobs):
         raise SelectionError(
             f"no job in {', '.join(selection.environment for selection in selected_jobs)}"

@@ -33,10 +33,10 @@ def _complete_path(
 
     from trainwright.datatypes.errors import TrainwrightError
     from trainwright.files.tree import Folder
-    from trainwright.specs import explain, load
+    from trainwright.specs import explain, inventory
 
     try:
-        spec = load.one_job(Folder(completed_root(context)), str(context.params.get("job")))
+        spec = inventory.one_job(Folder(completed_root(context)), str(context.params.get("job")))
     except TrainwrightError:
         return []
     paths = sorted(set(explain.paths(spec)))

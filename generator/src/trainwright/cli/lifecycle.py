@@ -216,9 +216,9 @@ def _from(source: str | None, to: str, name: str) -> str:
 
 def _known_environment(context: Context, name: str) -> None:
     from trainwright.files.tree import Folder
-    from trainwright.specs import load, select
+    from trainwright.specs import inventory, select
 
-    select.select((name,), load.discover(Folder(context.root)).jobs)
+    select.select((name,), inventory.discover(Folder(context.root)).jobs)
 
 
 @click.command(epilog=examples("pin prod/llm --commit", "pin prod --from-lock"))

@@ -22,7 +22,7 @@ def migrate(context: Context, selections: tuple[str, ...], to: str, *, dry_run: 
     from trainwright.files.tree import Folder
     from trainwright.importing import migration
     from trainwright.importing.trial import ImportContext
-    from trainwright.specs import load
+    from trainwright.specs import inventory
     from trainwright.specs.select import select
 
     successors = sorted({target.name for target in migration.successors().values()})
@@ -37,7 +37,7 @@ def migrate(context: Context, selections: tuple[str, ...], to: str, *, dry_run: 
         tree = Tracked(Folder(context.root))
         migrations: list[Migration] = []
         named = {selection.removeprefix("./") for selection in selections}
-        for selection in select(selections, load.discover(tree).jobs):
+        for selection in select(selections, inventory.discover(tree).jobs):
             place = ImportContext(tree, selection.environment)
             for file in selection.jobs:
                 migrated = migration.migrate(place, file, to)

@@ -28,7 +28,7 @@ from trainwright.kinds.target import Unsupported
 from trainwright.render import dropped, objects
 from trainwright.runs import identity
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import layers, load, resolve
+from trainwright.specs import layers, resolve, violations
 from trainwright.specs.load import read_spec
 from trainwright.specs.merge import Layer, Layered, stack
 
@@ -108,7 +108,7 @@ class ImportContext:
         self, file: JobFile, layered: Layered, *, sampled: bool = False
     ) -> NormalForm | Unsupported:
         """Return what `run` does, for a spec that is merged already."""
-        broken = load.job_violations(layered, str(file))
+        broken = violations.job_violations(layered, str(file))
         job = broken or resolve.job(layered, self.environment, file.path)
         if not isinstance(job, Job):
             return Unsupported(job[0].path, job[0].message, job[0].remedy)

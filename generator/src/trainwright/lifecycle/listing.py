@@ -14,7 +14,7 @@ from trainwright.lifecycle import replaced
 from trainwright.reports import FORMATS
 from trainwright.reports.report import every_rule
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import fabrics, load
+from trainwright.specs import fabrics, inventory
 from trainwright.specs.select import environments, select
 
 # Of those that are no text: what outdates a run, and the object that another has replaced.
@@ -55,7 +55,7 @@ def for_people(headers: tuple[str, ...], rows: Sequence[tuple[Cell, ...]]) -> Ro
 
 
 def _environments(files: Files, _patterns: Patterns) -> Rows:
-    by_environment = load.discover(files()).jobs
+    by_environment = inventory.discover(files()).jobs
     rows = [(name, str(len(jobs)), environment_path(name)) for name, jobs in by_environment.items()]
     return ("environment", "jobs", "source"), [tuple(row) for row in rows]
 

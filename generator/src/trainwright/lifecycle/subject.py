@@ -21,8 +21,9 @@ from trainwright.runs.record import ENDED, Record
 from trainwright.runs.workspace import ResolvedJob, Workspace, decided, resolved
 from trainwright.specs import layers
 from trainwright.specs.files import with_files
+from trainwright.specs.inventory import one_job
 from trainwright.specs.ledger import Ledger
-from trainwright.specs.load import LoadedJob, one_job, read_spec, unusable
+from trainwright.specs.load import LoadedJob, read_spec, unusable
 from trainwright.specs.merge import BASE, Layered
 
 

@@ -37,10 +37,11 @@ from trainwright.runs.recorded_job import (
     job_of,
     recorded_job,
 )
-from trainwright.specs import engine_files, files, layers, ledger, load, own_objects, resolve
+from trainwright.specs import engine_files, files, inventory, layers, ledger, own_objects, resolve
 from trainwright.specs.demand import NOTHING, Demand, demand_of_job
+from trainwright.specs.inventory import Inventory
 from trainwright.specs.ledger import Ledger
-from trainwright.specs.load import Inventory, LoadedEnvironment, LoadedJob, Reader, unusable
+from trainwright.specs.load import LoadedEnvironment, LoadedJob, Reader, unusable
 from trainwright.specs.merge import BASE, JOB, ROLES, Layer, Layered, merge, stack
 from trainwright.specs.own_objects import OwnObjects
 
@@ -191,7 +192,7 @@ class Workspace(Owner):
     @tracked(same=eq)
     def survey(self) -> Inventory:
         """The environments and their jobs; none before the first commit of an environment."""
-        return load.survey(self.reader)
+        return inventory.survey(self.reader)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -15,8 +15,9 @@ from trainwright.datatypes.layout import ENVIRONMENTS
 from trainwright.documents.validation import schema
 from trainwright.documents.yamlio import Document
 from trainwright.files.tree import Tree
-from trainwright.specs.load import Reader, violations
+from trainwright.specs.load import Reader
 from trainwright.specs.merge import Layer, stack
+from trainwright.specs.violations import violations
 
 if TYPE_CHECKING:
     from oras.provider import Registry

@@ -16,8 +16,9 @@ from trainwright.documents.yamlio import Document, Unseen
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.visibility import hidden
 from trainwright.objects.naming import job_of_run
-from trainwright.specs.load import Reader, violations
+from trainwright.specs.load import Reader
 from trainwright.specs.merge import Layer, stack
+from trainwright.specs.violations import violations
 
 LEDGER_FILE = "ledger.yaml"
 

@@ -19,7 +19,8 @@ from trainwright.documents.dialect import GO
 from trainwright.documents.yamlio import Document
 from trainwright.files.tree import Tree
 from trainwright.findings import diagnostics as dx
-from trainwright.specs.load import Reader, is_link
+from trainwright.specs.file_names import is_link
+from trainwright.specs.load import Reader
 from trainwright.specs.misplaced import printable
 
 COPIES = "_objects"  # no job can have this name

@@ -31,7 +31,7 @@ from trainwright.render.derivation import Derivation, Underived
 from trainwright.render.history import History
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.workspace import Workspace
-from trainwright.specs import load
+from trainwright.specs import inventory
 from trainwright.specs.select import environments
 
 _SPARSE = "core.sparseCheckout"
@@ -66,7 +66,7 @@ class Publisher:
         """Return HEAD's jobs by environment, including those that sparse checkout leaves out."""
         specs = self._repository.tree(self._head, self._inside, later=RENDERED)
         has_environments = specs.kind(ENVIRONMENTS) == "folder"
-        return load.discover(specs).jobs if has_environments else {}
+        return inventory.discover(specs).jobs if has_environments else {}
 
     def _from_top(self, path: str) -> str:
         return join(self._inside, path)
@@ -142,7 +142,7 @@ class Publisher:
 
         Such a job is not a new one.
         """
-        discovered = load.discover(self._repository.tree(commit, self._inside, later=RENDERED))
+        discovered = inventory.discover(self._repository.tree(commit, self._inside, later=RENDERED))
         specs = {file.name: self._from_top(file.path) for file in discovered.jobs.get(name, ())}
         if removed := tuple(holding.removed(specs)):
             raise PublishError(
