@@ -69,13 +69,15 @@ class Schema:
         """Return every violation, worded for the person who wrote the data; () if it is valid."""
         if self.accepts(data):
             return ()
-        from trainwright.documents.validation import schema_errors as words  # most data is valid
+        from trainwright.documents.validation import failure, schema_errors  # most data is valid
 
         wrapped, below = ({self.part: data}, 1) if self.gate else (data, 0)
         gate = self.gate() if self.gate else self._own_gate
         try:
-            errors = gate.iter_errors(words.without_empty_keys(wrapped))
-            return words.violations(errors, words.SchemaInput(wrapped, self._by_uri, below))
+            errors = gate.iter_errors(failure.without_empty_keys(wrapped))
+            return schema_errors.violations(
+                errors, failure.SchemaInput(wrapped, self._by_uri, below)
+            )
         except (ValueError, UnicodeError) as error:
             remedy = "Write it so that it can also be written as JSON."
             return (Violation(Pointer(), f"the file is refused: {error}", remedy),)

@@ -2,96 +2,36 @@
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field, replace
-from typing import Any
-from urllib.parse import urljoin
+from dataclasses import replace
 
 import jsonschema_rs
 
 from trainwright.datatypes.data import Data
-from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import JOB_FIELDS
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.suggestion import suggestion
 from trainwright.documents.validation import kubernetes_fields, translation
 from trainwright.documents.validation import other_forms as forms
+from trainwright.documents.validation.failure import (
+    CLOSING,
+    Failure,
+    SchemaInput,
+    closest,
+    failure_of,
+)
 from trainwright.documents.validation.violation import Violation, show
 from trainwright.documents.yaml_syntax import missing_colon, missing_space
 from trainwright.findings import credentials
-
-Schemas = Mapping[str, Mapping[str, Data]]  # by their $id; the root also under ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """A schema keyword that a value violates: `wanted` is the keyword's value in `schema`.
-
-    `branches` are the failures below the alternatives of anyOf and oneOf, one after the other.
-    """
-
-    path: tuple[str, ...]
-    keyword: str
-    wanted: Any
-    schema: Mapping[str, Data]
-    instance: Data
-    message: str  # the validator's own words
-    names: bool = False  # whether the value is the key of something
-    branches: tuple[_Failure, ...] = ()
-    excluded: frozenset[str] = frozenset()  # names that the mapping may not have
-    beside: Mapping[str, Data] = field(default_factory=dict)  # the mapping that has the value
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaInput:
-    """The data given to a validator; its first `below` levels were added for the validator."""
-
-    data: Data
-    schemas: Schemas
-    below: int = 0
-
-
-# Stands for empty keys, which the validator omits from its paths. No YAML that is read has it.
-_EMPTY = "\x00"
-
-
-def without_empty_keys(data: Data) -> Data:
-    """Return the data with a stand-in for empty keys, which a validator's paths would lack."""
-    return _renamed(data, "", _EMPTY)
-
-
-def _renamed(data: Data, old: str, new: str) -> Data:
-    if isinstance(data, Mapping):
-        return {
-            new if key == old else key: _renamed(value, old, new) for key, value in data.items()
-        }
-    if isinstance(data, list):
-        return [_renamed(item, old, new) for item in data]
-    return new if old and data == old else data
-
-
-def _keys(data: Data, path: tuple[str | int, ...]) -> Iterator[str]:
-    """Yield the keys on a validator's path as the data has them: it takes 007 and +7 for 7."""
-    for step in path:
-        key = "" if step == _EMPTY else str(step)
-        if isinstance(step, int) and isinstance(data, Mapping) and key not in data:
-            key = next((name for name in data if _number(name) == step), key)
-        yield key
-        data = lookup(data, Pointer.of(key))
-
-
-def _number(key: str) -> int | None:
-    return int(key) if re.fullmatch(r"\+?[0-9]{1,19}", key) else None
 
 
 def violations(
     errors: Iterable[jsonschema_rs.ValidationError], look: SchemaInput
 ) -> tuple[Violation, ...]:
     """Return every violation, in the order of the data."""
-    failures = [_failure(error, look) for error in errors]
+    failures = [failure_of(error, look) for error in errors]
     failures = [failure for failure in failures if not _is_included(failure, failures)]
     mistyped = {failure.path for failure in failures if failure.keyword == "type"}
     distinct = {
@@ -105,102 +45,16 @@ def violations(
     return tuple(sorted(distinct, key=lambda v: (v.pointer, v.key, v.missing, v.message)))
 
 
-def _is_included(failure: _Failure, failures: list[_Failure]) -> bool:
+def _is_included(failure: Failure, failures: list[Failure]) -> bool:
     """Whether another failure of the same mapping already explains what is missing."""
     beside = [other for other in failures if other.path == failure.path and other is not failure]
     if failure.keyword == "dependentRequired":
         return any(other.branches for other in beside)
     lacks = failure.branches and all(other.keyword == "required" for other in failure.branches)
-    return bool(lacks) and any(other.keyword in _CLOSING for other in beside)
+    return bool(lacks) and any(other.keyword in CLOSING for other in beside)
 
 
-_KINDS = jsonschema_rs.ValidationErrorKind
-_CLOSING = ("additionalProperties", "unevaluatedProperties")
-
-
-def _failure(error: jsonschema_rs.ValidationError, look: SchemaInput) -> _Failure:
-    """Return an error of the validator with the schema, the keyword and its value."""
-    kind: Any = error.kind  # the class of each keyword has fields of its own
-    inner = getattr(kind, "error", None)  # propertyNames: what is wrong with the name
-    at = inner or error
-    schema, keyword = _keyword(at, look.schemas)
-    path = tuple(_keys(look.data, tuple(error.instance_path)))
-    instance = _renamed(at.instance, _EMPTY, "")
-    if isinstance(kind, _KINDS.FalseSchema):
-        if keyword in _CLOSING:  # it speaks of what is in the mapping instead
-            instance = lookup(look.data, Pointer.of(*path)) or {}
-        else:  # named after the field that must not be there
-            keyword = "false"
-    # Where several alternatives match, the others do not explain the failure.
-    branches = [] if isinstance(kind, _KINDS.OneOfMultipleValid) else getattr(kind, "context", [])
-    return _Failure(
-        path=path[look.below :],
-        keyword=keyword,
-        wanted=schema.get(keyword),
-        schema=schema,
-        instance=instance,
-        message=at.message,
-        names=inner is not None,
-        branches=tuple(_failure(each, look) for failed in branches for each in failed),
-        excluded=_excluded(look.schemas, path[look.below :])
-        if keyword in _CLOSING
-        else frozenset(),
-        beside=_mapping_at(look.data, path[:-1]),
-    )
-
-
-def _mapping_at(data: Data, path: tuple[str, ...]) -> Mapping[str, Data]:
-    value = lookup(data, Pointer.of(*path))
-    return value if isinstance(value, Mapping) else {}
-
-
-def _excluded(schemas: Schemas, path: tuple[str, ...]) -> frozenset[str]:
-    """Return the keys that a mapping must not have although the schema it refers to has them."""
-    root, excluded = schemas.get("", {}), frozenset[str]()
-    nodes = list(_chain(root, root, schemas))
-    for key in path:
-        below = (
-            (file_root, node.get("properties", {}).get(key, node.get("additionalProperties")))
-            for file_root, node in nodes
-        )
-        root, inner = next((pair for pair in below if isinstance(pair[1], Mapping)), (root, {}))
-        nodes = list(_chain(root, inner, schemas))
-    for _, node in nodes:
-        excluded |= frozenset(node.get("propertyNames", {}).get("not", {}).get("enum", ()))
-    return excluded
-
-
-def _chain(
-    root: Mapping[str, Data], node: Mapping[str, Data], schemas: Schemas
-) -> Iterator[tuple[Mapping[str, Data], Mapping[str, Data]]]:
-    """Yield a schema and those that it refers to, each with the document that it is in."""
-    for _ in range(_MOST_REFERENCES):
-        yield root, node
-        uri, _, fragment = str(node.get("$ref", "#")).partition("#")
-        if uri:
-            root = schemas.get(urljoin(str(root.get("$id", "")), uri), {})
-        if not uri and not fragment:
-            return
-        node = lookup(root, fragment) or {}
-
-
-_MOST_REFERENCES = 8  # in one chain
-
-
-def _keyword(
-    error: jsonschema_rs.ValidationError, schemas: Schemas
-) -> tuple[Mapping[str, Data], str]:
-    """Return the failing schema and its keyword; both empty for `false` and in lists of schemas."""
-    schema: Any = schemas[(error.absolute_keyword_location or "").partition("#")[0]]
-    *way, keyword = error.schema_path  # from where the document begins that the last $ref names
-    for step in way:
-        schema = schema[step]
-    return (
-        (schema, keyword) if isinstance(keyword, str) and isinstance(schema, Mapping) else ({}, "")
-    )
-
-
-def _violations(failure: _Failure) -> Iterator[Violation]:
+def _violations(failure: Failure) -> Iterator[Violation]:
     for violation in _explained(failure, Pointer.of(*failure.path)):
         if remedy := translation.of_bucket(violation.pointer, _value(failure, violation)):
             yield replace(violation, remedy=remedy)
@@ -208,7 +62,7 @@ def _violations(failure: _Failure) -> Iterator[Violation]:
             yield violation
 
 
-def _explained(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+def _explained(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     if failure.names:
         yield from _bad_key(failure, pointer)
     elif failure.branches:
@@ -217,7 +71,7 @@ def _explained(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         yield from _EXPLAIN.get(failure.keyword, _other)(failure, pointer)
 
 
-def _value(failure: _Failure, violation: Violation) -> Data:
+def _value(failure: Failure, violation: Violation) -> Data:
     """Return the value that a violation is about."""
     below = violation.pointer.parts[len(failure.path) :]
     return lookup(failure.instance, Pointer.of(*below)) if below else failure.instance
@@ -269,7 +123,7 @@ def _described(schema: Mapping[str, Data], name: str = "") -> str:
     return " ".join(part for part in parts if part)
 
 
-def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+def _type(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     """Yield the violation that a value has another type, with the value that may be meant."""
     wanted = failure.wanted
     types = [wanted] if isinstance(wanted, str) else list(wanted)
@@ -291,7 +145,7 @@ def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     if "integer" in types and isinstance(value, str) and re.fullmatch("0[0-7]+", value):
         remedy = f"Write 0o{value[1:]}, or {int(value, 8)}: without the o it is text."
     if not scalar or not {"string", "integer", "number", "boolean"} & set(types):
-        remedy = translation.of_field(pointer, value, failure.beside) or remedy
+        remedy = translation.of_field(pointer, value, failure.parent) or remedy
     if (types == ["string"] and not scalar) or ("integer" in types and isinstance(value, list)):
         remedy = _alone(pointer, value) or remedy
     meant = missing_space(value) if types == ["object"] and isinstance(value, str) else ""
@@ -329,7 +183,7 @@ _IN_WORDS = "one two three four five six seven eight".split()
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-def _unquoted(pointer: Pointer, value: str, failure: _Failure, types: list[str]) -> str:
+def _unquoted(pointer: Pointer, value: str, failure: Failure, types: list[str]) -> str:
     """Return what to write for a string that means a number or boolean, or "" for any other."""
     value = value.rstrip(",; ")
     before, slashes, _ = value.partition("//")
@@ -344,7 +198,7 @@ def _unquoted(pointer: Pointer, value: str, failure: _Failure, types: list[str])
     if boolean is not None:
         return translation.written({pointer.last: boolean})
     is_counted = {"integer", "number"} & {*types}
-    number = forms.number(value, pointer.last, failure.beside) if is_counted else None
+    number = forms.number(value, pointer.last, failure.parent) if is_counted else None
     if pointer.last == "gpu" and (typed := _TYPED.fullmatch(value)):
         number = int(typed[1] or typed[2])
     fits = isinstance(number, int) or (number is not None and "number" in types)
@@ -361,7 +215,7 @@ def _is_timed(name: str) -> bool:
     return name.endswith(("Duration", "Period")) or name in ("within", "every")
 
 
-def _quoted(pointer: Pointer, failure: _Failure) -> str:
+def _quoted(pointer: Pointer, failure: Failure) -> str:
     """Return how to write a number where a string is wanted: with its unit, if it has one."""
     value, name = failure.instance, pointer.last
     plain = "Quote it, so that it stays the text that is written here."
@@ -380,7 +234,7 @@ def _quoted(pointer: Pointer, failure: _Failure) -> str:
     return f"Write the unit: {', '.join(ways)} or {last}."
 
 
-def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+def _unknown_keys(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     """Yield a violation for each key that a mapping cannot have, with the one that may be meant."""
     properties = failure.schema.get("properties", {})
     known = [key for key in properties if key not in failure.excluded]
@@ -508,7 +362,7 @@ def _matches(pattern: str, key: str) -> bool:
     return re.search(pattern, key) is not None
 
 
-def _bad_key(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+def _bad_key(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     key = str(failure.instance)
     remedy = _described(failure.schema) or f"Names must match {failure.wanted}."
     if pointer.last == "flags" and (name := key.lstrip("-")) != key:
@@ -517,7 +371,7 @@ def _bad_key(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     yield Violation(pointer / key, message, remedy, key=key)
 
 
-def _required(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+def _required(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     for key in failure.wanted:
         if key in failure.instance:
             continue
@@ -535,7 +389,7 @@ _OTHER_VALUES = {
 _NOT_CHOSEN = ("", None, "adopted")  # the target that `adopt` writes is no choice of people
 
 
-def _enum(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+def _enum(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     """Yield the violation that a value is none of those allowed, with the one that may be meant."""
     allowed = [str(value) for value in failure.wanted if value not in _NOT_CHOSEN]
     value = failure.instance
@@ -574,7 +428,7 @@ def _one_of(value: str, allowed: list[str]) -> str:
 _VERSION = re.compile(r"v?(\d+\.\d+)(?:[.+-].*)?")
 
 
-def _pattern(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+def _pattern(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     """Yield the violation that a text is not in the form of its field."""
     described = _described(failure.schema)
     if "integer" in failure.schema.get("type", "") and str(failure.instance).isdigit():
@@ -629,8 +483,8 @@ def _word(name: str, value: str) -> str:
     return "nvidia.com/gpu" if name == "resource" and value == "gpu" else ""
 
 
-def _limit(words: str) -> Callable[[_Failure, Pointer], Iterator[Violation]]:
-    def explain(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+def _limit(words: str) -> Callable[[Failure, Pointer], Iterator[Violation]]:
+    def explain(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
         shown = failure.instance if isinstance(failure.instance, int | float) else ""
         size = f" is {shown}, it" if shown != "" else ""
         message = f"{_name(pointer)}{size} must {words} {failure.wanted}"
@@ -640,19 +494,19 @@ def _limit(words: str) -> Callable[[_Failure, Pointer], Iterator[Violation]]:
     return explain
 
 
-def _const(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+def _const(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     wanted = show(failure.wanted)
     message = f"{_name(pointer)} is {show(failure.instance)}, expected {wanted}"
     remedy = translation.written({pointer.last: failure.wanted}) or f"Write {wanted}."
     yield Violation(pointer, message, remedy)
 
 
-def _other(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+def _other(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     message = f"{_name(pointer)}: {credentials.redact(failure.message)[:200]}"
     yield Violation(pointer, message, _described(failure.schema) or "Correct the value.")
 
 
-def _best_branch(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+def _best_branch(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     """Yield what keeps the value from the alternative that it comes closest to.
 
     Alternatives that differ only in the key that must be there are named together instead.
@@ -661,11 +515,11 @@ def _best_branch(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         ways = [list(map(str, branch.wanted)) for branch in failure.branches]
         yield _no_alternative(failure, pointer, ways)
         return
-    best = _closest(failure)
+    best = closest(failure)
     yield from _EXPLAIN.get(best.keyword, _other)(best, Pointer.of(*best.path))
 
 
-def _no_alternative(failure: _Failure, pointer: Pointer, ways: list[list[str]]) -> Violation:
+def _no_alternative(failure: Failure, pointer: Pointer, ways: list[list[str]]) -> Violation:
     """Return the violation of a value with none of several sets of keys, or part of one."""
     mapping = failure.instance if isinstance(failure.instance, dict) else {}
     begun = [way for way in ways if mapping.keys() & set(way)]
@@ -682,30 +536,7 @@ def _no_alternative(failure: _Failure, pointer: Pointer, ways: list[list[str]]) 
 _MOST_KEYS = 8  # that one line names
 
 
-def _closest(failure: _Failure) -> _Failure:
-    """Return the deepest failure; of several, one in an alternative for values of this type.
-
-    Where two come equally close, what they are alternatives of.
-    """
-    while failure.branches:
-        closest, *others = heapq.nsmallest(2, failure.branches, key=_distance)
-        if others and _distance(closest) == _distance(others[0]):
-            break
-        failure = closest
-    return failure
-
-
-def _distance(failure: _Failure) -> tuple[int, bool, bool]:
-    alternatives = failure.keyword in ("anyOf", "oneOf")
-    return -len(failure.path), not alternatives, not _has_type(failure)
-
-
-def _has_type(failure: _Failure) -> bool:
-    types = failure.schema.get("type")
-    return types is not None and jsonschema_rs.is_valid({"type": types}, failure.instance)
-
-
-def _one_too_many(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+def _one_too_many(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     """Yield violations of `oneOf` by several matches, and of `maxProperties`: exclusive keys."""
     branches = failure.wanted if isinstance(failure.wanted, list) else []
     if types := _types(branches):  # a quantity is a string or a number; null would be both
@@ -726,7 +557,7 @@ def _one_too_many(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     yield Violation(pointer, message, remedy.strip())
 
 
-def _dependent(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+def _dependent(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     """Yield a violation for each key that has no meaning without another, missing one."""
     for key, needed in failure.wanted.items():
         missing = [name for name in needed if name not in failure.instance]
@@ -746,7 +577,7 @@ def _types(branches: Iterable[Data]) -> list[str]:
     return list(dict.fromkeys(types))
 
 
-_EXPLAIN: dict[str, Callable[[_Failure, Pointer], Iterator[Violation]]] = {
+_EXPLAIN: dict[str, Callable[[Failure, Pointer], Iterator[Violation]]] = {
     "type": _type,
     "additionalProperties": _unknown_keys,
     "unevaluatedProperties": _unknown_keys,
