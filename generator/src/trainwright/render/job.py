@@ -40,9 +40,9 @@ from trainwright.runs.record import VALUES_FILE, Record, Recorded
 from trainwright.runs.recorded_job import CannotAdjust, edited_operation, recorded_job
 from trainwright.runs.workspace import ResolvedJob, decided
 from trainwright.specs import authored, files, layers, ledger, redundant
+from trainwright.specs.contradictions import in_role
 from trainwright.specs.ledger import EMPTY, Ledger
 from trainwright.specs.merge import BUILT_IN, Layered
-from trainwright.specs.resolve import in_role
 
 if TYPE_CHECKING:
     from trainwright.render.patched import Patched

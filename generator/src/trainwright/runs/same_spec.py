@@ -19,6 +19,7 @@ from trainwright.objects.pods.flags import spelled_as
 from trainwright.runs import identity
 from trainwright.runs.fields import operated, with_operation
 from trainwright.specs import resolve
+from trainwright.specs.contradictions import contradictions
 from trainwright.specs.merge import Layered, without_nulls
 
 # Object names that both specs are rendered under. They begin differently, so that a text which
@@ -47,7 +48,7 @@ class Surroundings:
         if all(self._mean_the_same(*pair) for pair in _operated_alike(one_job, other_job)):
             return True
         pairs = zip((one_job, other_job), specs, strict=True)
-        if any(True for job, spec in pairs for _ in resolve.problems(job, spec, self.environment)):
+        if any(True for job, spec in pairs for _ in contradictions(job, spec, self.environment)):
             return False  # one of them cannot be rendered
         return all(self._rendered_alike(*pair) for pair in _operated_alike(one_job, other_job))
 

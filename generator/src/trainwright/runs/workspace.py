@@ -38,6 +38,7 @@ from trainwright.runs.recorded_job import (
     recorded_job,
 )
 from trainwright.specs import engine_files, files, inventory, layers, ledger, own_objects, resolve
+from trainwright.specs.contradictions import contradictions
 from trainwright.specs.demand import NOTHING, Demand, demand_of_job
 from trainwright.specs.inventory import Inventory
 from trainwright.specs.ledger import Ledger
@@ -80,7 +81,7 @@ def resolved(
     if loaded.spec is None or environment is None:
         return ResolvedJob(loaded=loaded, findings=loaded.findings)
     job = resolve.typed(loaded.spec, environment, loaded.file.path)
-    problems = tuple(resolve.problems(job, loaded.spec, environment))
+    problems = tuple(contradictions(job, loaded.spec, environment))
     broken = ResolvedJob(loaded=loaded, findings=(*loaded.findings, *problems))
     if any(problem.rule != CAPACITY.id for problem in problems):
         return broken
@@ -367,7 +368,7 @@ class Workspace(Owner):
         if job is None or environment is None:
             return None
         spec = Layered(record.spec, self.loaded(file.environment).layers)
-        return None if any(resolve.problems(job, spec, environment)) else job
+        return None if any(contradictions(job, spec, environment)) else job
 
     @tracked()
     def asking(self, file: JobFile) -> Asking:
