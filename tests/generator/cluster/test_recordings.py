@@ -119,7 +119,7 @@ def recorded(rendered: Repository, api: ApiServer, tmp_path: Path, shared: Share
             api.put({"apiVersion": "v1", "kind": "Pod", **_dated(made)})
         labels = main.body["metadata"]["labels"]
         job = JobFile(labels["trainwright.io/environment"], labels["app.kubernetes.io/name"])
-        wanted = DesiredRun(job=job, desired=RunState.ACTIVE, manifest=main, beside=applied)
+        wanted = DesiredRun(job=job, desired=RunState.ACTIVE, manifest=main, supporting=applied)
         environment = replace(place.environment, name=job.environment)
         here = replace(place, environment=environment, intents=(wanted,), whole=False)
         (run,) = status.LiveNamespace(cluster, here, main.namespace).runs()

@@ -118,7 +118,7 @@ def _objects(
     cluster, namespace = reach(workspace.environment(name))
     if files:
         parts, problems = engine_sources.as_in_cluster(
-            parts, lambda manifest: training.one(cluster, namespace, manifest)
+            parts, lambda manifest: training.live_object(cluster, namespace, manifest)
         )
     else:
         bodies, problems = training.listed(cluster, namespace)

@@ -28,14 +28,14 @@ from trainwright.specs.select import Selection, select
 class DesiredRun:
     """One job as git has it. `desired` is its run's state; if rendered, it is active or suspended.
 
-    `manifest` is the object that an operator makes pods of, `beside` all that is rendered with it;
-    None and empty if nothing is rendered. `held` are changes of the spec that the run lacks.
+    `manifest` is the object that an operator makes pods of, `supporting` all that is rendered with
+    it; None and empty if nothing is rendered. `held` are changes of the spec that the run lacks.
     """
 
     job: JobFile
     desired: RunState
     manifest: Manifest | None = None
-    beside: tuple[Manifest, ...] = ()
+    supporting: tuple[Manifest, ...] = ()
     held: tuple[ValueChange, ...] = ()
 
     @property
@@ -148,7 +148,7 @@ def _rendered(file: JobFile, recorded: Recorded, held: tuple[ValueChange, ...]) 
         job=file,
         desired=RunState.SUSPENDED if suspended else RunState.ACTIVE,
         manifest=manifest,
-        beside=manifests,
+        supporting=manifests,
         held=held,
     )
 

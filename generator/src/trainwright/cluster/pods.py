@@ -131,14 +131,14 @@ class LivePod:
 
 
 def pod_slots(
-    kind: Kind, body: Mapping[str, Data], beside: Sequence[Manifest]
+    kind: Kind, body: Mapping[str, Data], supporting: Sequence[Manifest]
 ) -> tuple[PodSlot, ...]:
     """Return the pods that the operator makes of an object, in order; empty if that is unknown.
 
-    `beside` are the objects that git has with it: a TrainJob needs its runtime.
+    `supporting` are the objects that git has with it: a TrainJob needs its runtime.
     """
     own = Manifest(body=body)
-    others = tuple(m for m in beside if m.identity[:2] != own.identity[:2])
+    others = tuple(m for m in supporting if m.identity[:2] != own.identity[:2])
     try:
         expected = workload((own, *others), kind.status.size(body))
         foreseen = rank_prediction.predict(expected.training)

@@ -191,14 +191,14 @@ class LiveNamespace:
         pods = self._pods(selector, live)
         queued = any(_label(live_object, QUEUE_LABEL) for live_object in live)
         workloads = kueue.workloads(self.cluster, self.namespace) if queued else []
-        beside = {i.manifest.name: i.beside for i in self.place.intents if i.manifest}
+        supporting = {i.manifest.name: i.supporting for i in self.place.intents if i.manifest}
         observed = {}
         for live_object in live:
             kind, body, name = live_object.kind, live_object.body, live_object.name
             own = [read(pod, kind) for pod in pods.get(name, ())]
             observed[live_object.key] = Observation(
                 body=body,
-                pods=assign_slots(own, pod_slots(kind, body, beside.get(name, ()))),
+                pods=assign_slots(own, pod_slots(kind, body, supporting.get(name, ()))),
                 workload=kueue.workload_for(body, workloads),
                 workloads=workloads,
             )

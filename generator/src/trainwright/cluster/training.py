@@ -31,7 +31,7 @@ def listed(cluster: Cluster, namespace: str) -> tuple[list[Data], list[str]]:
     return bodies, problems
 
 
-def one(cluster: Cluster, namespace: str, manifest: Manifest) -> Data | None:
+def live_object(cluster: Cluster, namespace: str, manifest: Manifest) -> Data | None:
     """Return the live object of a manifest, or None if the cluster has none."""
     kind = trains(manifest)
     assert kind is not None

@@ -97,11 +97,11 @@ def first(
     """
     for name, phase in phases:
         if name in held:
-            return said(held[name], phase, counted)
+            return state_of(held[name], phase, counted)
     return None
 
 
-def said(condition: Mapping[str, Data], phase: Phase, counted: State) -> State:
+def state_of(condition: Mapping[str, Data], phase: Phase, counted: State) -> State:
     """Return the state of a phase, in the words of the condition that shows it."""
     return State(
         phase=phase,

@@ -121,7 +121,7 @@ def asks(sources: Sources, record: Record) -> bool:
     revived = record.state == "cancelled" and sources.job.state != "cancelled"
     if revived and own.get("state") != record.job.get("state"):
         return True
-    if meaning.asked(record, own, sources.chosen(record), spec, _same(sources, record)):
+    if meaning.requests_new_run(record, own, sources.chosen(record), spec, _same(sources, record)):
         return True
     if sources.environment.shared_changes == "hold":
         return False

@@ -31,7 +31,9 @@ def inherited(data: Spec) -> dict[str, Data]:
     return {key: value for key, value in recorded(data).items() if key != "extends"}
 
 
-def asked(record: Record, own: Spec, chosen: Mapping[str, Spec], spec: Spec, same: Same) -> bool:
+def requests_new_run(
+    record: Record, own: Spec, chosen: Mapping[str, Spec], spec: Spec, same: Same
+) -> bool:
     """Whether the changed lines of the job's own file request another run.
 
     `own` is the file's present content, `spec` the effective spec with all that it inherits, and

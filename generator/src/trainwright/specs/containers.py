@@ -19,7 +19,7 @@ from trainwright.specs.merge import Layered
 UNCOUNTED = "plans and quotas count the accelerators of resources.gpu, and no others"
 
 
-def beside(job: Job) -> Iterator[tuple[Pointer, Container]]:
+def helpers(job: Job) -> Iterator[tuple[Pointer, Container]]:
     """Yield each init container and sidecar of a job, after the pointer to it in the spec."""
     for field, containers in (("initContainers", job.init_containers), ("sidecars", job.sidecars)):
         for container in containers:
@@ -31,7 +31,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from _volumes(job, spec)
     yield from _repeated(_own_places(job), spec, _seen(job))
     volume_names = [volume.name for volume in job.volumes]
-    for at, container in beside(job):
+    for at, container in helpers(job):
         yield from _repeated(_places(container, at, spec), spec, {})
         for name in container.mounts:
             if name not in volume_names:
@@ -68,7 +68,7 @@ def _uncounted(job: Job, spec: Layered, environment: Environment) -> Iterator[Fi
     """
     counted = {job.pool.resource: job.resources.gpu} if job.pool else {}
     pool_resources = {pool.resource for pool in environment.pools.values()}
-    for at, container in beside(job):
+    for at, container in helpers(job):
         stays = container in job.sidecars or container.parts.get("restartPolicy") == "Always"
         for name, amount in requests(container.parts).items():
             most = 0 if stays else counted.get(name, 0)
@@ -82,7 +82,7 @@ def _uncounted(job: Job, spec: Layered, environment: Environment) -> Iterator[Fi
 
 def _volumes(job: Job, spec: Layered) -> Iterator[Finding]:
     """Yield a finding for each volume that is mounted nowhere, or whose claim does not fit."""
-    mounted = {name for _, container in beside(job) for name in _volumes_of(container)}
+    mounted = {name for _, container in helpers(job) for name in _volumes_of(container)}
     for volume in job.volumes:
         at = Pointer.of("volumes", volume.name)
         if not (volume.mounted or volume.device_path) and volume.name not in mounted:

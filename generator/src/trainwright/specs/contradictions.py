@@ -368,7 +368,7 @@ def _variables(job: Job, spec: Layered) -> Iterator[Finding]:
     for name in sorted(set(job.env) & set(job.secrets)):
         message = f"{name} is set in env and in secrets"
         yield spec.finding(dx.CONTRADICTION, Pointer.of("env", name), message)
-    for at, container in containers.beside(job):
+    for at, container in containers.helpers(job):
         for name in sorted(set(container.env) & set(container.secrets)):
             message = f"{name} is set in env and in secrets of {at.dotted}"
             yield spec.finding(dx.CONTRADICTION, at / "env" / name, message)

@@ -41,24 +41,26 @@ def core_templates(manifest: Manifest) -> Iterator[PodTemplate]:
     elif manifest.group_kind.group not in _WITHOUT_PODS:
         grouped = manifest.group_kind.kind == "LeaderWorkerSet"
         groups = amount(manifest.spec.get("replicas")) if grouped else 1
-        for template in _shaped(manifest.spec, Pointer("/spec"), 1):
+        for template in _with_containers(manifest.spec, Pointer("/spec"), 1):
             yield replace(template, groups=groups) if grouped else template
 
 
-def _shaped(value: Data, at: Pointer, replicas: int) -> Iterator[PodTemplate]:
+def _with_containers(value: Data, at: Pointer, replicas: int) -> Iterator[PodTemplate]:
     """Yield as a template each value with a spec of named containers that have an image key."""
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _shaped(item, at / index, replicas)
+            yield from _with_containers(item, at / index, replicas)
     elif isinstance(value, dict):
         containers = mappings(dig(value, "spec", "containers"))
         if containers and all(c.get("name") and "image" in c for c in containers):
             yield PodTemplate(at, value, replicas=replicas, foreign=True)
             return
-        beside = amount(value.get("replicas"), replicas)
+        pods_around = amount(value.get("replicas"), replicas)
         for key, item in value.items():
             if isinstance(item, (dict, list)):
-                yield from _shaped(item, at / str(key), beside * _in_group(value, key))
+                yield from _with_containers(
+                    item, at / str(key), pods_around * _in_group(value, key)
+                )
 
 
 _LEADER = "leaderTemplate"

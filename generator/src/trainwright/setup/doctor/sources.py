@@ -194,9 +194,9 @@ def _held(
     environment: Environment, source: EngineSource, runs: Sequence[_Run], ours: str
 ) -> Diagnosis:
     names = listed([run.manifest.title for run in runs])
-    beside = f", and in that of {ours}" if ours else ", though it was adopted"
+    also_in = f", and in that of {ours}" if ours else ", though it was adopted"
     return warning(
-        f"{environment.name}: {names} in the inventory of {source.title}{beside}",
+        f"{environment.name}: {names} in the inventory of {source.title}{also_in}",
         _EFFECT,
         _remedy(source.holder, [run.manifest for run in runs]),
         environment.place,
