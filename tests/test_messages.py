@@ -32,9 +32,8 @@ REFUSED = {
 
 def _files(source: Path) -> list[Path]:
     """The modules, and the files with the words of rules, and why a value is not imported."""
-    return sorted(
-        [*source.rglob("*.py"), *source.rglob("data/TW*.yaml"), *source.rglob("reasons.yaml")]
-    )
+    tables = ("*.py", "data/TW*.yaml", "reasons.yaml", "options.yaml")
+    return sorted(path for pattern in tables for path in source.rglob(pattern))
 
 
 @cache
@@ -42,6 +41,8 @@ def _texts(path: Path) -> list[tuple[int, str]]:
     """Every text of a module but its docstrings, and those of attributes; the words of a rule."""
     if path.suffix == ".yaml":
         words = next(yaml.load_all(path.read_text(encoding="utf-8"), yaml.CSafeLoader))
+        if path.name == "options.yaml":
+            return [(1, row.get("why", "")) for rows in words.values() for row in rows]
         if isinstance(words, dict):
             effects = words.pop("effects", {}).values()
             return [(1, text) for text in (*words.values(), *effects)]

@@ -1,4 +1,4 @@
-"""Command lines from scripts, parsed with click, which tells options from other words."""
+"""Command lines from scripts and from what people paste, as words."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import click
-
-from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.importing.source import Source
 from trainwright.importing.wrappers import unwrapped
 from trainwright.kinds.reading import ImportingError, Loss, NotImported, shown
 
-_WORDS = "words"
 _SHELL = re.compile(r"\$(?:\{|\(|[A-Za-z_])|`")
 
 
@@ -135,41 +131,6 @@ def _line(words: Sequence[str], redirected: Sequence[str], place: Location) -> I
         left.append(NotImported(name, place, shown(name, value), _OF_CLIENT))
     given = inner.words or tuple(words)  # variables alone
     yield Line(words=given, place=place, left=(*inner.left(place), *left))
-
-
-def parse(
-    line: Line, skip: int, parameters: list[click.Parameter], *, strict: bool
-) -> tuple[dict[str, Data], tuple[str, ...]]:
-    """Return the values of the options that were given, and the words that no parameter takes.
-
-    Options end at the first other word. With `strict`, an unknown option is an ImportingError:
-    whether it takes a value is unknown too, so the rest could not be read.
-    """
-    name = " ".join(line.words[:skip])
-    words = click.Argument([_WORDS], nargs=-1, type=click.UNPROCESSED)
-    command = click.Command(
-        name,
-        params=[*parameters, words],
-        add_help_option=False,
-        context_settings={
-            "allow_interspersed_args": False,
-            "ignore_unknown_options": not strict,
-        },
-    )
-    try:
-        context = command.make_context(name, list(line.words[skip:]), resilient_parsing=False)
-    except click.UsageError as error:
-        raise ImportingError(f"{line.place}: {name}: {error.format_message()}") from error
-    given = {key: value for key, value in context.params.items() if value not in (None, (), False)}
-    return given, tuple(given.pop(_WORDS, ()))
-
-
-def parameter(declared: str, *, multiple: bool = False, is_flag: bool = False) -> click.Option:
-    """Return an option by its spellings ("--nodes,-N"); its value is given under the first."""
-    names = declared.split(",")
-    made = click.Option(names, multiple=multiple, is_flag=is_flag)
-    made.name = names[0]
-    return made
 
 
 def taken_literally(line: Line, words: tuple[str, ...]) -> Iterator[NotImported]:

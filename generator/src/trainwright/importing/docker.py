@@ -1,97 +1,32 @@
-"""`docker run` and `podman run` command lines, as a service that would start the same.
-
-Options: https://docs.docker.com/reference/cli/docker/container/run/
-"""
+"""`docker run` and `podman run` command lines, as a service that would start the same."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
-import click
-
 from trainwright.datatypes.data import Data
-from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import mapped
-from trainwright.importing.commandline import (
-    CommandReader,
-    Line,
-    call,
-    parameter,
-    parse,
-    taken_literally,
-)
+from trainwright.importing import options
+from trainwright.importing.commandline import CommandReader, Line, call, taken_literally
 from trainwright.importing.source import Source
 from trainwright.kinds.compose import KIND
 from trainwright.kinds.compose.import_ import READER, services
-from trainwright.kinds.reading import ImportingError, Loss, NotImported, SourceObject, shown
+from trainwright.kinds.reading import ImportingError, SourceObject, shown
 
-# Options that a service of a compose file has: its key, and whether there may be several.
-_SERVICE = {
-    "--env -e": ("environment", True),
-    "--volume -v": ("volumes", True),
-    "--publish -p": ("ports", True),
-    "--label -l": ("labels", True),
-    "--annotation": ("annotations", True),
-    "--cap-add": ("cap_add", True),
-    "--cap-drop": ("cap_drop", True),
-    "--security-opt": ("security_opt", True),
-    "--group-add": ("group_add", True),
-    "--shm-size": ("shm_size", False),
-    "--ipc": ("ipc", False),
-    "--restart": ("restart", False),
-    "--user -u": ("user", False),
-    "--pull": ("pull_policy", False),
-    "--network --net": ("network_mode", False),
-    "--entrypoint": ("entrypoint", False),
-    "--workdir -w": ("working_dir", False),
-    "--add-host": ("extra_hosts", True),
-    "--device": ("devices", True),
-    "--runtime": ("runtime", False),
-}
-_SERVICE_SWITCHES = {"--privileged": "privileged", "--read-only": "read_only"}
-_STRUCTURED = ("--gpus", "--mount", "--tmpfs", "--memory -m", "--cpus", "--stop-timeout", "--name")
-_REPEATED = {"--mount", "--tmpfs"}
-# All other options, so that the image is not taken for an option's value. First those with a value.
-_VALUED = """
---attach,-a --blkio-weight --cgroup-parent --cgroupns --cidfile --cpu-period --cpu-quota
---cpu-shares,-c --cpuset-cpus --cpuset-mems --detach-keys --device-cgroup-rule
---device-read-bps --device-write-bps --dns --dns-option --dns-search --domainname --env-file
---expose --health-cmd --health-interval --health-retries --health-timeout --hostname,-h --ip --ip6
---isolation --kernel-memory --label-file --link --log-driver --log-opt --mac-address
---memory-reservation --memory-swap --memory-swappiness --network-alias --oom-score-adj --pid
---pids-limit --platform --stop-signal --storage-opt --sysctl --ulimit --userns --uts
---volume-driver --volumes-from
-""".split()
-_SWITCHES = """
---detach,-d --disable-content-trust --init --interactive,-i --no-healthcheck --oom-kill-disable
---publish-all,-P --quiet,-q --replace --rm --sig-proxy --tty,-t
-""".split()
-# Options of an interactive terminal.
-_INTERACTIVE = {"--detach", "--interactive", "--rm", "--tty", "--quiet", "--sig-proxy"}
-_WHY = {
-    "--env-file": (
-        "write its variables under env, and the secret ones under secrets",
-        Loss.CANNOT_RUN,
-    ),
-    "--ulimit": ("limits of processes are the node's", Loss.BEHAVIOUR),
-}
+_OPTIONS = options.options_of("docker run")
 
 
 def _read(line: Line) -> Source:
     given, (image, *words) = _parsed(line)
     names: dict[str, str] = {"/spec/services/train/image": "IMAGE"}
     service: dict[str, Data] = {"image": image}
-    for option, (key, several) in _SERVICE.items():
-        first = option.split()[0]
-        if first in given:
-            service[key] = list(given[first]) if several else given[first]
-            names[f"/spec/services/train/{key}"] = first
-    for option, key in _SERVICE_SWITCHES.items():
-        if option in given:
-            service[key] = True
-            names[f"/spec/services/train/{key}"] = option
+    for name, option in _OPTIONS.items():
+        if name in given and option.read and not option.parts:
+            value = given[name]
+            service[option.read] = list(value) if isinstance(value, tuple) else value
+            names[f"/spec/services/train/{option.read}"] = name
     for key, first, value in _structured(given):
         if isinstance(service.get(key), list):
             service[key] += value
@@ -111,46 +46,24 @@ def _read(line: Line) -> Source:
         called=call({k.removeprefix("/spec"): v for k, v in names.items()}),
     )
     ((_, part),) = services(file)
+    written = {name: shown("", value) for name, value in given.items() if isinstance(value, str)}
     return Source(
         kind="Podman" if line.words[0] == "podman" else "Docker",
         name=re.split(r"[:@]", named.rpartition("/")[2])[0],
         target=KIND.name,
-        parts=(_of_options(part, given),),
-        left=(*part.left, *_left(line, given), *taken_literally(line, line.words)),
+        parts=(replace(part, given=written),),
+        left=(
+            *part.left,
+            *options.left(_OPTIONS, given, line.place),
+            *taken_literally(line, line.words),
+        ),
         reasons=READER.reasons,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Options(SourceObject):
-    """A service made of options, whose values are theirs."""
-
-    given: Mapping[str, Data]
-
-    def not_imported(
-        self,
-        pointer: str,
-        value: Data,
-        why: str,
-        severity: Loss = Loss.BEHAVIOUR,
-        *,
-        name: str = "",
-    ) -> NotImported:
-        """Return a value as not imported, as its option has it where that is a single one."""
-        loss = super().not_imported(pointer, value, why, severity, name=name)
-        written = self.given.get(loss.field)
-        return replace(loss, value=shown("", written)) if isinstance(written, str) else loss
-
-
-def _of_options(part: SourceObject, given: Mapping[str, Data]) -> SourceObject:
-    return _Options(
-        body=part.body, place=part.place, called=part.called, left=part.left, given=given
     )
 
 
 def _parsed(line: Line) -> tuple[dict[str, Data], tuple[str, ...]]:
     """Return the options of a command, and its image with the words behind it."""
-    given, rest = parse(line, 2, _parameters(), strict=True)
+    given, rest = options.parse(line, 2, _OPTIONS)
     if line.words[0] == _NVIDIA:
         given.setdefault("--runtime", "nvidia")
     if not rest:
@@ -177,17 +90,6 @@ def _refuse_unfilled(line: Line, image: str) -> None:
 def _escaped(data: Data) -> Data:
     """Escape dollar signs: the shell is done with them, but compose would read variables."""
     return data.replace("$", "$$") if isinstance(data, str) else data
-
-
-def _parameters() -> list[click.Parameter]:
-    options: list[click.Parameter] = []
-    for declared in (*_SERVICE, *_STRUCTURED):
-        several = _SERVICE.get(declared, ("", declared in _REPEATED))[1]
-        options.append(parameter(",".join(declared.split()), multiple=several))
-    options += [parameter(declared, multiple=True) for declared in _VALUED]
-    switches = (*_SWITCHES, *_SERVICE_SWITCHES)
-    options += [parameter(declared, is_flag=True) for declared in switches]
-    return options
 
 
 def _structured(given: dict[str, Data]) -> Iterator[tuple[str, str, Data]]:
@@ -254,20 +156,6 @@ def _devices(text: str) -> dict[str, Data]:
     if ids and ids[1] != "all":
         count = len(ids[1].split(","))
     return {"driver": "nvidia", "count": count, "capabilities": ["gpu"]}
-
-
-def _left(line: Line, given: dict[str, Data]) -> Iterator[NotImported]:
-    """Yield options that a service has no key for here."""
-    options = [declared.split(",")[0] for declared in (*_VALUED, *_SWITCHES)]
-    for option in options:
-        if option not in given:
-            continue
-        why, severity = _WHY.get(option, ("a job spec has no field for it", Loss.BEHAVIOUR))
-        if option in _INTERACTIVE:
-            why, severity = "it decides how the run is watched, not what runs", Loss.COSMETIC
-        values = given[option] if isinstance(given[option], tuple) else ("",)
-        for value in values:
-            yield NotImported(option, line.place, shown(option, value), why, severity)
 
 
 # https://github.com/NVIDIA/nvidia-docker wraps `docker` and selects its runtime.

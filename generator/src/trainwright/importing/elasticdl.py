@@ -2,7 +2,6 @@
 
 ElasticDL's master starts workers, hands out shards of the data and starts lost workers anew; here
 torch's elastic agent starts them, and the entrypoint's elastic API keeps count of the data.
-Options: https://github.com/sql-machine-learning/elasticdl, elasticdl_client/common/args.py.
 """
 
 from __future__ import annotations
@@ -11,56 +10,19 @@ import re
 import shlex
 from collections.abc import Iterator
 
-import click
-
 from trainwright.datatypes.data import Data
-from trainwright.importing.commandline import (
-    CommandReader,
-    Line,
-    call,
-    parameter,
-    parse,
-    taken_literally,
-)
+from trainwright.importing import options
+from trainwright.importing.commandline import CommandReader, Line, call, taken_literally
 from trainwright.importing.source import Source
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.kinds.reading import ImportingError, Loss, NotImported, Reason, SourceObject, shown
 
-_READ = """
---job_name --image_name --worker_image --job_command --num_workers --namespace --image_pull_policy
---worker_resource_request --worker_resource_limit --worker_pod_priority --envs --volume
---restart_policy --distribution_strategy
-""".split()
-_DATA = "the entrypoint's elastic API deals records out, from the script: docs/elastic.md"
-_WHY = {
-    "--image_name": "there is no master to start: the image of the workers counts",
-    "--master_resource_request": "there is no master to start",
-    "--master_resource_limit": "there is no master to start",
-    "--master_pod_priority": "there is no master to start",
-    "--num_ps_pods": "there are no parameter servers: the ranks reduce among themselves",
-    "--num_minibatches_per_task": _DATA,
-    "--minibatch_size": _DATA,
-    "--num_epochs": _DATA,
-    "--training_data": _DATA,
-    "--validation_data": _DATA,
-    "--data_reader_params": _DATA,
-    "--need_task_manager": _DATA,
-    "--model_def": "the script builds its model itself",
-    "--model_zoo": "the script builds its model itself",
-    "--checkpoint_dir": "use checkpoint.volume and checkpoint.path",
-    "--checkpoint_steps": "use checkpoint.every",
-    "--keep_checkpoint_max": "use checkpoint.keep",
-    "--cluster_spec": "write what it adds to pods into environment.yaml",
-    "--cluster_spec_json": "write what it adds to pods into environment.yaml",
-    "--yaml": "rendered files are written by `trainwright render`",
-    "--log_level": "set it in the script, or by a variable",
-}
+_OPTIONS = options.options_of("elasticdl train")
 _VENDOR_GPU = {"gpu": "nvidia.com/gpu", "disk": "ephemeral-storage"}
 
 
 def _read(line: Line) -> Source:
-    options: list[click.Parameter] = [*map(parameter, dict.fromkeys((*_READ, *_WHY)))]
-    given, unknown = parse(line, 2, options, strict=False)
+    given, unknown = options.parse(line, 2, _OPTIONS, strict=False)
     for needed in ("--job_name", "--job_command"):
         if needed not in given:
             raise ImportingError(f"{line.place}: elasticdl train: {needed} is missing")
@@ -72,12 +34,17 @@ def _read(line: Line) -> Source:
         )
     image = given.get("--worker_image") or given.get("--image_name", "")
     body, names = _manifest(given, str(image))
+    unread = {k: v for k, v in given.items() if k != "--image_name" or "--worker_image" in given}
     return Source(
         kind=KIND.kind,
         name=str(given["--job_name"]),
         target=KIND.name,
         parts=(SourceObject(body=body, place=lambda _: line.place, called=call(names)),),
-        left=(*_left(line, given, unknown), *taken_literally(line, line.words)),
+        left=(
+            *options.left(_OPTIONS, unread, line.place),
+            *(_unknown(word, line) for word in unknown),
+            *taken_literally(line, line.words),
+        ),
         reasons=(
             Reason(
                 "**/restartPolicy",
@@ -183,14 +150,9 @@ def _volumes(text: str) -> tuple[list[Data], list[Data]]:
     return volumes, mounts
 
 
-def _left(line: Line, given: dict[str, Data], unknown: tuple[str, ...]) -> Iterator[NotImported]:
-    own_image = "--worker_image" in given
-    for option, why in _WHY.items():
-        if option in given and (option != "--image_name" or own_image):
-            yield NotImported(option, line.place, shown(option, given[option]), why)
-    for word in unknown:
-        name, _, value = word.partition("=")
-        yield NotImported(name, line.place, shown(name, value), "a job spec has no field for it")
+def _unknown(word: str, line: Line) -> NotImported:
+    name, _, value = word.partition("=")
+    return NotImported(name, line.place, shown(name, value), "a job spec has no field for it")
 
 
 COMMAND = CommandReader(begins=("elasticdl", "train"), read=_read)

@@ -6,6 +6,7 @@ Positions and names are as people wrote them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -103,6 +104,7 @@ class SourceObject(Manifest):
     body: Mapping[str, Data]
     place: Callable[[str], Location]  # of a JSON pointer
     called: Callable[[str], str] = str  # what people call it: the pointer itself, or an option
+    given: Mapping[str, str] = field(default_factory=dict)  # values as written, by that name
     beside: bool = False  # not part of the workload, but there for it
     left: tuple[NotImported, ...] = ()  # not imported from what it was taken out of
 
@@ -116,8 +118,9 @@ class SourceObject(Manifest):
         name: str = "",
     ) -> NotImported:
         """Return a value of the object as not imported; `name` is its name, if not the last key."""
+        called = self.called(pointer)
         said = shown(name or Pointer(pointer).last, value)
-        return NotImported(self.called(pointer), self.place(pointer), said, why, severity)
+        return NotImported(called, self.place(pointer), self.given.get(called, said), why, severity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
-from trainwright.datatypes.frozen import dataclass
 from trainwright.importing import shell
 from trainwright.importing.slurm import left, manifest
 from trainwright.importing.slurm.amounts import STEP, NodeAmounts, SlurmOutput, of_step
@@ -33,33 +31,12 @@ from trainwright.importing.slurm.step import (
     training_step,
 )
 from trainwright.importing.source import Source
-from trainwright.kinds.reading import ImportingError, Loss, NotImported, SourceObject
+from trainwright.kinds.reading import ImportingError, SourceObject
 
 __all__ = ["is_harmless", "is_script", "prepares", "read", "starts_training"]
 
 _SEVERAL = re.compile(r"^#SBATCH[ \t]+(?:het|pack)job\b|--(?:het|pack)-group\b", re.MULTILINE)
 _CHAIN = re.compile(r"\d+(?:-\d+)?%1")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Part(SourceObject):
-    """An object made of a script, whose values are those of its options."""
-
-    options: Given
-
-    def not_imported(
-        self,
-        pointer: str,
-        value: Data,
-        why: str,
-        severity: Loss = Loss.BEHAVIOUR,
-        *,
-        name: str = "",
-    ) -> NotImported:
-        """Return a value of the object as not imported, as its option has it."""
-        loss = super().not_imported(pointer, value, why, severity, name=name)
-        is_option = loss.field in self.options.values
-        return replace(loss, value=self.options.text(loss.field)) if is_option else loss
 
 
 def is_script(raw: bytes) -> bool:
@@ -140,7 +117,9 @@ def _source(
     bodies = [manifest.elastic(job, meets.elastic)] if meets.elastic else [job, manifest.service()]
     called = manifest.called(in_slurm=step.in_slurm)
     parts = (
-        _Part(body=b, place=lambda at: options.place(called(at)), called=called, options=options)
+        SourceObject(
+            body=b, place=lambda at: options.place(called(at)), called=called, given=options.texts
+        )
         for b in bodies
     )
     unknown = (

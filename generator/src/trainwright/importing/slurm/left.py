@@ -17,7 +17,7 @@ from trainwright.importing.names import OWN_NAME, RUN
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import NodeAmounts
 from trainwright.importing.slurm.manifest import SELECTED, image_name, is_mount, is_of_the_image
-from trainwright.importing.slurm.options import Given, is_read
+from trainwright.importing.slurm.options import Given, option
 from trainwright.importing.slurm.step import (
     Step,
     asks_hostname,
@@ -39,10 +39,6 @@ from trainwright.objects.pods.launching import MPI
 from trainwright.objects.pods.launching import options as options_of
 from trainwright.objects.pods.template import Container
 
-_WHERE_AND_WHEN = frozenset(
-    "--nodelist --exclude --constraint --qos --account --reservation --dependency --begin "
-    "--licenses --signal".split()
-)
 _BROUGHT = "the image has to bring what it makes available"
 # The folder that sbatch was called in, which is none of the image's.
 _SUBMITTED = (("$SLURM_SUBMIT_DIR",), ("${SLURM_SUBMIT_DIR}",), ("$PWD",), (".",))
@@ -50,19 +46,18 @@ _SUBMITTED = (("$SLURM_SUBMIT_DIR",), ("${SLURM_SUBMIT_DIR}",), ("$PWD",), (".",
 
 def options(given: Given) -> Iterator[NotImported]:
     for name in given.values:
-        if (is_read(name) and name != "--signal") or name.startswith("--container"):
-            continue
-        row = of_job(name.removeprefix("--"))
-        why = row.why if row else "it decides how the run is watched or placed, not what runs"
-        severity = Loss.BEHAVIOUR if name in _WHERE_AND_WHEN else Loss.COSMETIC
-        yield NotImported(name, given.place(name), given.text(name), why, severity)
+        known = option(name)
+        if not known.read and not name.startswith("--container"):
+            row = of_job(name.removeprefix("--"))
+            why = row.why if row else known.why
+            yield NotImported(name, given.place(name), given.texts[name], why, Loss(known.loss))
     image = str(given.values.get("--container-image", ""))
     if image and not image_name(image):
         why = "a cluster cannot pull a file: push the image, and name it with --image"
         yield NotImported("--container-image", given.place("--container-image"), image, why)
     if "--time" in given.values and clock(str(given.values["--time"])) is None:
         why = "use maxDuration"
-        yield NotImported("--time", given.place("--time"), given.text("--time"), why)
+        yield NotImported("--time", given.place("--time"), given.texts["--time"], why)
 
 
 def mounts(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:

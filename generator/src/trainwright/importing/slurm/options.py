@@ -1,7 +1,4 @@
-"""Options of sbatch and srun: which there are, and which were given.
-
-https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/srun.html
-"""
+"""Options of sbatch and srun: which were given, and where."""
 
 from __future__ import annotations
 
@@ -10,52 +7,27 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import click
-
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.importing.commandline import Line, parameter, parse
-from trainwright.kinds.reading import shown
+from trainwright.importing.commandline import Line
+from trainwright.importing.options import Option, options_of, parse
+from trainwright.kinds.reading import Loss, shown
 
 _HEADER = re.compile(r"^#SBATCH[ \t]+(.*)$", re.MULTILINE)
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 
-# Options of sbatch and srun that decide what runs, with what each is kept under.
-_READ = """
---job-name,-J --nodes,-N --ntasks,-n --ntasks-per-node --tasks-per-node --gpus-per-node --gres
---gpus,-G --gpus-per-task --cpus-per-task,-c --cpus-per-gpu --mem --mem-per-cpu --mem-per-gpu
---time,-t --partition,-p --chdir,-D --container-image --container-mounts --container-workdir
---array,-a --signal --export
-""".split()
-READ_SWITCHES = ["--requeue", "--no-requeue", "--exclusive"]
-# Options that do not decide what is imported; the report says what is lost without them.
-_WATCHED = """
---output,-o --error,-e --mail-user --mail-type --open-mode --comment --input,-i --profile
---account,-A --qos,-q --wckey --reservation --begin --deadline --nice --priority --licenses,-L
---container-name --container-save --container-env --mpi --cpu-bind --gpu-bind --mem-bind --hint
---cpu_bind --gpu_bind --mem_bind --segment --environment --image --module --volume --relative,-r
---tres-per-task --tres-bind --prolog --epilog --mcs-label --delay-boot --clusters,-M --acctg-freq
---bb --thread-spec --threads,-T --treewidth --chdir-local --uid --gid --cluster-constraint --tmp
---distribution,-m --accel-bind --task-epilog --task-prolog --kill-on-bad-exit,-K
---network --threads-per-core --ntasks-per-core --ntasks-per-socket --cores-per-socket
---sockets-per-node --core-spec,-S --cpu-freq --time-min --switches --extra-node-info,-B
---nodelist,-w --exclude,-x --constraint,-C --dependency,-d --jobid --bell --immediate,-I --wait,-W
---ntasks-per-gpu --gres-flags --propagate --power --hetjob --het-group
-""".split()
-_SWITCHES = """
---label,-l --overlap --container-mount-home --no-container-mount-home --container-writable
---container-readonly --container-remap-root --no-container-remap-root --no-container-entrypoint
---container-entrypoint --verbose,-v --quiet,-Q --parsable --test-only --exact --oversubscribe,-s
---overcommit,-O --pty --wrap --nvmps --no-kill,-k --spread-job --use-min-nodes --contiguous
---get-user-env --hold,-H --ignore-pbs --unbuffered,-u --bcast --multi-prog --resv-ports
---preserve-env,-E --quit-on-interrupt --disable-status,-X --reboot --kill-on-invalid-dep
-""".split()
-_VALUED = {name for declared in (*_READ, *_WATCHED) for name in declared.split(",")}
-_OPTIONAL = {
-    *("--exclusive", "--kill-on-bad-exit", "--get-user-env", "--nvmps", "--no-kill", "--bcast"),
-    "--immediate",
-}
+_OPTIONS = options_of("slurm")
+_VALUED = {s for option in _OPTIONS.values() if option.takes == "value" for s in option.spellings}
+
+
+# One of a site's plug-ins.
+_OF_SITE = Option(spellings=(), takes="value", loss=Loss.COSMETIC, why=_OPTIONS["--output"].why)
+
+
+def option(name: str) -> Option:
+    """Return the row of an option, or that of any other which a site has."""
+    return _OPTIONS.get(name, _OF_SITE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +43,12 @@ class Given:
     def place(self, name: str) -> Location:
         return self.places.get(name, self.otherwise)
 
-    def text(self, name: str) -> str:
-        """Return the value of an option as it is written; that of a switch is empty."""
-        value = self.values.get(name, "")
-        return "" if value is True else shown(name, value)
+    @property
+    def texts(self) -> dict[str, str]:
+        """The values of the options as they are written; that of a switch is empty."""
+        return {
+            name: "" if value is True else shown(name, value) for name, value in self.values.items()
+        }
 
     def then(self, given: Mapping[str, Data], place: Location) -> Given:
         """Return these options and others, which are given at one place and go before."""
@@ -104,11 +78,6 @@ def exported(given: Mapping[str, Data]) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals}
 
 
-def is_read(name: str) -> bool:
-    """Whether an option decides what is imported."""
-    return name in {declared.split(",")[0] for declared in (*_READ, *READ_SWITCHES)}
-
-
 def _split(header: str) -> list[str]:
     text = _COMMENT.sub("", header)
     try:
@@ -128,7 +97,7 @@ def options(
     at = 0
     while at < len(words) and words[at].startswith("-"):
         name, equals, value = words[at].partition("=")
-        if name in _OPTIONAL:  # its value may be left out
+        if name in _OPTIONS and _OPTIONS[name].takes == "optional":
             option_words.append(name)
         elif equals and name.startswith("--") and name not in _VALUED:
             of_site[name] = value
@@ -138,14 +107,5 @@ def options(
             at += takes
         at += 1
     line = Line(words=(command, *option_words, *words[at:]), place=place)
-    given, rest = parse(line, 1, _parameters(), strict=True)
+    given, rest = parse(line, 1, _OPTIONS)
     return {**given, **of_site}, rest
-
-
-def _parameters() -> list[click.Parameter]:
-    parameters: list[click.Parameter] = []
-    for declared in (*_READ, *_WATCHED):
-        parameters.append(parameter(declared, is_flag=declared.split(",")[0] in _OPTIONAL))
-    for declared in (*READ_SWITCHES, *_SWITCHES):
-        parameters.append(parameter(declared, is_flag=True))
-    return parameters
