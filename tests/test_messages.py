@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from trainwright.datatypes.data import words as everything
+
 ROOT = Path(__file__).parents[1]
 SOURCES = (
     ROOT / "generator/src/trainwright",
@@ -32,7 +34,7 @@ REFUSED = {
 
 def _files(source: Path) -> list[Path]:
     """The modules, and the files with the words of rules, and why a value is not imported."""
-    tables = ("*.py", "data/TW*.yaml", "reasons.yaml", "options.yaml")
+    tables = ("*.py", "data/TW*.yaml", "reasons.yaml", "importing/*.yaml")
     return sorted(path for pattern in tables for path in source.rglob(pattern))
 
 
@@ -41,8 +43,8 @@ def _texts(path: Path) -> list[tuple[int, str]]:
     """Every text of a module but its docstrings, and those of attributes; the words of a rule."""
     if path.suffix == ".yaml":
         words = next(yaml.load_all(path.read_text(encoding="utf-8"), yaml.CSafeLoader))
-        if path.name == "options.yaml":
-            return [(1, row.get("why", "")) for rows in words.values() for row in rows]
+        if path.parent.name == "importing":
+            return [(1, text) for text in everything(words)]
         if isinstance(words, dict):
             effects = words.pop("effects", {}).values()
             return [(1, text) for text in (*words.values(), *effects)]

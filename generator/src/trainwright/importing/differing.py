@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
@@ -14,7 +13,7 @@ from trainwright.datatypes.same import Difference
 from trainwright.importing import reasons
 from trainwright.importing.equivalence import in_words, sentence
 from trainwright.importing.equivalence.comparison import holders, in_every_pod
-from trainwright.kinds.reading import Loss
+from trainwright.kinds.reading import Loss, table
 from trainwright.kinds.target import in_group
 
 
@@ -30,15 +29,11 @@ class Differing:
         """Return a sentence with whose value it is, or the plain values if no sentence fits."""
         difference = self.difference
         path = in_group(difference.path)
-        wording = next((wording for wording in _SENTENCES if path.matches(wording.pattern)), None)
-        which = (
-            "added"
-            if difference.before is None
-            else "removed"
-            if difference.after is None
-            else "changed"
-        )
-        words: str = getattr(wording, which, "")
+        form = "changed"
+        if None in (difference.before, difference.after):
+            form = "added" if difference.before is None else "removed"
+        fitting = (text for at, on, text in _SENTENCES if on == form and path.matches(at))
+        words: str = next(fitting, "")
         if not words:
             return sentence(difference)
         if path.matches(_MEMORY):
@@ -61,83 +56,7 @@ def _quantity(size: Data) -> Data:
     return shown if isinstance(size, int) and parse(str(shown)) == size else size
 
 
-class _Sentence(NamedTuple):
-    """What a changed, added or removed value means, for the paths that match a pattern."""
-
-    pattern: str
-    changed: str = ""
-    added: str = ""
-    removed: str = ""
-
-
-_SENTENCES = (
-    _Sentence(
-        "/pods/*/token",
-        added="the token of the service account is mounted",
-        removed="the token of the service account is not mounted: set serviceAccountToken for it",
-    ),
-    _Sentence(
-        "/pods/*/**/nonRoot",
-        added="the container must not run as root, and an image that does is refused: see "
-        "podSecurity of the environment",
-        removed="the container may run as root",
-    ),
-    _Sentence(
-        "/pods/*/**/allowPrivilegeEscalation", removed="processes cannot gain more privileges"
-    ),
-    *(
-        _Sentence(
-            f"/pods/*/{holder}/*/security/capabilities/drop/*",
-            added="capabilities are dropped: {after}, so that chown, su and apt fail",
-        )
-        for holder in ("init", "sidecars")
-    ),
-    _Sentence("/pods/*/**/capabilities/drop/*", added="capabilities are dropped: {after}"),
-    _Sentence("/pods/*/**/seccompProfile/type", added="the seccomp profile is {after}"),
-    _Sentence(
-        "/pods/*/**/fsGroupChangePolicy", added="the group of volumes is changed {after} alone"
-    ),
-    _Sentence(
-        "/pods/*/grace_period",
-        changed="a pod has {after} s to end, and had {before} s",
-        added="a pod has {after} s to end",
-    ),
-    _Sentence(
-        "/pods/*/restart/together",
-        added="a failure restarts all pods together, and not the one that failed",
-        removed="a failure restarts the pod that failed, and not all together",
-    ),
-    _Sentence(
-        "/pods/*/restart/limit",
-        changed="failures are retried at most {after} times (before: {before})",
-    ),
-    _Sentence(
-        "/pods/*/placement/nodeSelector/*", added="pods run on nodes with the label's value {after}"
-    ),
-    *(
-        _Sentence(
-            f"/pods/*/resources/{kind}/memory",
-            changed=f"a pod {has} {{after}} of memory, and had {{before}}",
-            added=f"a pod {has} {{after}} of memory",
-            removed=f"a pod {has_none} memory",
-        )
-        for kind, has, has_none in (
-            ("limits", "has at most", "has no limit of"),
-            ("requests", "requests", "requests no"),
-        )
-    ),
-    _Sentence("/pods/*/placement/tolerations/*", added="its pods tolerate {after}"),
-    _Sentence("/pods/*/processes/*/world_size", added="the world size is set, to {after}"),
-    _Sentence("/pods/*/processes/*/rank", added="the rank is set, to {after}"),
-    _Sentence("/pods/*/processes/*/meets_at", added="ranks find each other at {after}"),
-    _Sentence("/pods/*/program/unbuffered", added="Python writes its output unbuffered"),
-    _Sentence("/success", changed="pods that have to succeed: {before} → {after}"),
-    _Sentence("/deadline", added="the run is stopped after {after} s", removed="no limit of time"),
-    _Sentence(
-        "/deadline_of", changed="the time limit holds for each {after}, and held for the {before}"
-    ),
-    _Sentence("/queue", added="it waits in the queue {after}", removed="it waits in no queue"),
-)
+_SENTENCES = table(__file__, "sentences.yaml")
 
 # Differences that every rendered run has, whatever it was imported from.
 _ALWAYS = (

@@ -6,7 +6,7 @@ error names them and what is in them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trainwright.datatypes.data import Data, mapping, mappings, sequence
@@ -16,7 +16,16 @@ from trainwright.datatypes.pointer import Pointer, holders, lookup, scalars
 from trainwright.importing import workflows
 from trainwright.kinds import SERVED
 from trainwright.kinds.pytorchjob import KIND as PYTORCHJOB
-from trainwright.kinds.reading import ImportingError, Loss, NotImported, SourceObject, shown
+from trainwright.kinds.reading import (
+    ImportingError,
+    Loss,
+    NotImported,
+    Reason,
+    SourceObject,
+    as_reasons,
+    shown,
+    table,
+)
 from trainwright.kinds.roles import Role, described, roles
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.pods.launching import launches
@@ -107,23 +116,36 @@ def _of_appwrapper(part: SourceObject) -> tuple[SourceObject, ...]:
 
 
 def _inner(part: SourceObject, held: Mapping[str, Data], at: str, *, first: bool) -> SourceObject:
-    labels = part.labels
-    queued = {key: value for key, value in labels.items() if key.startswith("kueue.x-k8s.io/")}
+    queued = {k: v for k, v in part.labels.items() if k.startswith("kueue.x-k8s.io/")}
     metadata = mapping(held.get("metadata"))
     own = mapping(metadata.get("labels"))
     body = dict(held)
     if queued and first:
         body["metadata"] = {**metadata, "labels": {**queued, **own}}
+    kept = [str(Pointer.of("metadata", "labels", key)) for key in queued if key not in own]
+    moved = {"": at, **dict(zip(kept, kept, strict=True))}
+    return _instead(part, body, moved, tuple(_of_wrapper(part, QUEUE_LABEL)) if first else ())
+
+
+def _instead(
+    part: SourceObject,
+    body: Mapping[str, Data],
+    moved: Mapping[str, str],
+    left: tuple[NotImported, ...],
+) -> SourceObject:
+    """Return another object in place of one. `moved` maps its pointers to original ones."""
 
     def original(pointer: str) -> str:
-        label = Pointer(pointer).last if pointer.startswith("/metadata/labels/") else ""
-        return pointer if label in queued and label not in own else f"{at}{pointer}"
+        above = [new for new in moved if Pointer(pointer).within(new)]
+        new = max(above, key=len, default="")
+        return f"{moved.get(new, new)}{pointer[len(new) :]}"
 
-    return SourceObject(
+    return replace(
+        part,
         body=body,
         place=lambda pointer: part.place(original(pointer)),
         called=lambda pointer: part.called(original(pointer)),
-        left=tuple(_of_wrapper(part, QUEUE_LABEL)) if first else (),
+        left=left,
     )
 
 
@@ -152,49 +174,33 @@ def _pytorchjob(
     left: tuple[NotImported, ...],
 ) -> SourceObject:
     """Return a PyTorchJob in place of an object. `moved` maps new pointers to original ones."""
-    metadata = part.metadata
     body = {
         "apiVersion": PYTORCHJOB.api_version,
         "kind": PYTORCHJOB.kind,
-        "metadata": metadata,
+        "metadata": part.metadata,
         "spec": spec,
     }
-
-    def original(pointer: str) -> str:
-        for new in sorted(moved, key=len, reverse=True):
-            if pointer == new or pointer.startswith(f"{new}/"):
-                return f"{moved[new]}{pointer[len(new) :]}"
-        return pointer
-
-    return replace(
-        part,
-        body=body,
-        place=lambda pointer: part.place(original(pointer)),
-        called=lambda pointer: part.called(original(pointer)),
-        left=(*part.left, *left),
-    )
+    return _instead(part, body, moved, (*part.left, *left))
 
 
 _REPLICAS = "/spec/pytorchReplicaSpecs"
+_REASONS = {kind: as_reasons(rows) for kind, rows in table(__file__, "foreign.yaml").items()}
+_COMPLETES = Reason(
+    "/spec/tasks/*/policies", "the run has succeeded once its first pod has", Loss.COSMETIC
+)
+_OTHER = Reason("/**", "a job spec has no field for it", Loss.BEHAVIOUR)
 
 
 def _left_of(
-    part: SourceObject, above: str, carried: frozenset[str], why: Mapping[str, tuple[str, Loss]]
+    part: SourceObject, above: str, carried: Collection[str], *reasons: Reason
 ) -> Iterator[NotImported]:
-    """Yield the fields below a pointer that are not carried, each with the reason."""
+    """Yield the fields below a pointer that are not carried, each with the first of the reasons."""
+    known = (*reasons, *_REASONS[part.kind], _OTHER)
     for key, value in mapping(lookup(part.body, above)).items():
+        at = Pointer(above) / key
         if key not in carried:
-            text, severity = why.get(key, ("a job spec has no field for it", Loss.BEHAVIOUR))
-            yield part.not_imported(Pointer(above) / key, value, text, severity)
-
-
-_OF_HYPERPOD = {
-    "restartPolicy": ("retries counts every restart of the whole run", Loss.BEHAVIOUR),
-    "logMonitoringConfiguration": (
-        "the operator of SageMaker reads the log: the entrypoint's own watch finds hanging ranks",
-        Loss.BEHAVIOUR,
-    ),
-}
+            reason = next(reason for reason in known if at.matches(reason.pattern))
+            yield part.not_imported(at, value, reason.why, reason.severity or Loss.BEHAVIOUR)
 
 
 def _of_hyperpod(part: SourceObject) -> tuple[SourceObject, ...]:
@@ -215,9 +221,9 @@ def _of_hyperpod(part: SourceObject) -> tuple[SourceObject, ...]:
     made["runPolicy"] = run_policy
     made["pytorchReplicaSpecs"] = {"Worker": worker}
     left = (
-        *_left_of(part, "/spec", frozenset({*made, "replicaSpecs", "runPolicy"}), {}),
-        *_left_of(part, "/spec/runPolicy", frozenset({*kept, "jobMaxRetryCount"}), _OF_HYPERPOD),
-        *_left_of(part, "/spec/replicaSpecs/0", frozenset({"name", *worker}), {}),
+        *_left_of(part, "/spec", {*made, "replicaSpecs", "runPolicy"}),
+        *_left_of(part, "/spec/runPolicy", {*kept, "jobMaxRetryCount"}),
+        *_left_of(part, "/spec/replicaSpecs/0", {"name", *worker}),
         *_launched_by_operator(part),
     )
     moved = {
@@ -240,26 +246,6 @@ def _launched_by_operator(part: SourceObject) -> Iterator[NotImported]:
                 "torchrun, which takes the same options"
             )
             yield part.not_imported(pointer, value, why, Loss.CANNOT_RUN)
-
-
-_OF_VOLCANO = {
-    "plugins": ("the operator of a PyTorchJob does what the plugin does", Loss.COSMETIC),
-    "minAvailable": ("one pod is enough to start, so that there is no gang", Loss.COSMETIC),
-    "ttlSecondsAfterFinished": (
-        "it deletes the object, which GitOps would make again, and train again",
-        Loss.COSMETIC,
-    ),
-    "volumes": ("a job spec has its volumes by name: write them there", Loss.CANNOT_RUN),
-}
-_COMPLETES = {"policies": ("the run has succeeded once its first pod has", Loss.COSMETIC)}
-_OF_TASKS = {
-    "policies": ("retries restarts the whole run, whatever failed", Loss.BEHAVIOUR),
-    "maxRetry": ("retries counts for the whole run", Loss.BEHAVIOUR),
-    "minAvailable": (
-        "gang starts all pods together, in an environment that has it",
-        Loss.BEHAVIOUR,
-    ),
-}
 
 
 def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
@@ -286,15 +272,14 @@ def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
     scheduling = {key: spec[key] for key in ("queue", "minAvailable") if key in spec}
     if scheduling != {"minAvailable": 1}:
         policy["schedulingPolicy"] = {"minAvailable": _pods(tasks), **scheduling}
-    carried = frozenset({"tasks", "maxRetry", "schedulerName", "queue"})
-    carried |= policy.get("schedulingPolicy", {}).keys()
-    left = [*_left_of(part, "/spec", carried, _OF_VOLCANO)]
+    own = {"tasks", "maxRetry", "schedulerName", "queue"}
+    carried = own | policy.get("schedulingPolicy", {}).keys()
+    left = [*_left_of(part, "/spec", carried)]
     for index in task_index.values():
-        of_task = frozenset({"name", "replicas", "template"})
         policies = mappings(tasks[index].get("policies"))
         completes = all(policy.get("action") == "CompleteJob" for policy in policies)
-        why = {**_OF_TASKS, **(_COMPLETES if completes else {})}
-        left += _left_of(part, f"/spec/tasks/{index}", of_task, why)
+        why = [_COMPLETES] if completes else []
+        left += _left_of(part, f"/spec/tasks/{index}", ("name", "replicas", "template"), *why)
     moved = {
         **{f"{_REPLICAS}/{role}": f"/spec/tasks/{index}" for role, index in task_index.items()},
         **dict(_moved_of_pods(task_index, scheduler)),

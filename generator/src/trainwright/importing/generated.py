@@ -13,15 +13,8 @@ _BY = (
     *(domain for kind in KINDS.values() for domain in kind.domains),
 )
 _GENERATED = frozenset(
-    {
-        "controller-revision-hash",
-        "controller-uid",
-        "job-name",
-        "kueue.x-k8s.io/podset",
-        "kueue.x-k8s.io/tas",
-        "kueue.x-k8s.io/workload",
-        "pod-template-hash",
-    }
+    "controller-revision-hash controller-uid job-name kueue.x-k8s.io/podset kueue.x-k8s.io/tas "
+    "kueue.x-k8s.io/workload pod-template-hash".split()
 )
 # By the domain of its labels and annotations, what applies objects or keeps them in a release.
 # Sources: Argo CD docs/user-guide/annotations-and-labels.md, fluxcd.io/flux/components,

@@ -17,20 +17,15 @@ from trainwright.objects.kueue import QUEUE_LABEL
 
 # https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/
 _BOOKKEEPING = frozenset(
-    {
-        *("creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers"),
-        *("generation", "managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid"),
-    }
+    "creationTimestamp deletionGracePeriodSeconds deletionTimestamp finalizers generation "
+    "managedFields ownerReferences resourceVersion selfLink uid".split()
 )
 # What an engine writes into each object that it applies, to know it again.
 TRACKING = frozenset(
-    {
-        *("argocd.argoproj.io/installation-id", "argocd.argoproj.io/tracking-id"),
-        *("helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"),
-        *("kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"),
-        *("meta.helm.sh/release-name", "meta.helm.sh/release-namespace"),
-        "argocd.argoproj.io/instance",
-    }
+    "argocd.argoproj.io/installation-id argocd.argoproj.io/tracking-id argocd.argoproj.io/instance "
+    "helm.toolkit.fluxcd.io/name helm.toolkit.fluxcd.io/namespace kustomize.toolkit.fluxcd.io/name "
+    "kustomize.toolkit.fluxcd.io/namespace meta.helm.sh/release-name "
+    "meta.helm.sh/release-namespace".split()
 )
 _ANNOTATIONS = TRACKING | {LAST_APPLIED, f"{DOMAIN}job-tracking"}
 _KUEUE = "kueue.x-k8s.io/manager"  # of an entry in the runtimePatches of a TrainJob

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 
 import click
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.documents.yamlio import load_rendered
 from trainwright.importing.commandline import Line
-from trainwright.kinds.reading import ImportingError, Loss, NotImported, shown
+from trainwright.kinds.reading import ImportingError, Loss, NotImported, shown, table
 
-_TABLE = Path(__file__).with_suffix(".yaml")
 _WORDS = "words"
 
 
@@ -40,8 +37,8 @@ Options = Mapping[str, Option]
 @cache
 def options_of(command: str) -> Options:
     """Return the options of a command by their names."""
-    (table,) = load_rendered(_TABLE.read_text("utf-8"))
-    rows = (option for row in table[command] for option in _options(**row))
+    commands = table(__file__, "options.yaml")
+    rows = (option for row in commands[command] for option in _options(**row))
     return {option.spellings[0]: option for option in rows}
 
 

@@ -18,7 +18,7 @@ from trainwright.findings.redaction import redact_words
 from trainwright.importing import generated
 from trainwright.importing.equivalence.comparison import in_every_pod, value_at
 from trainwright.importing.equivalence.containers import places
-from trainwright.kinds.reading import Loss, NotImported, Reason, reasons, shown
+from trainwright.kinds.reading import Loss, NotImported, Reason, reasons, shown, table
 from trainwright.kinds.target import Deviation, in_group
 
 if TYPE_CHECKING:
@@ -41,46 +41,13 @@ _ENV = re.compile(r"(.*/env/\d+)(?:/.*)?", re.DOTALL)
 
 # Which field of a spec decides a value of the normal form.
 _DECIDED_BY = (
-    (r"/queue$", "queue"),
-    (r"/queue_priority$", "queuePriority"),
-    (r"/gang$", "gang"),
-    (r"(/nodes$|/pods/\d+/processes)", "nodes"),
-    (r"/elastic/", "elastic"),
-    (r"/deadline", "maxDuration"),
-    (r"/suspended", "state"),
-    (r"/pods/\d+/restart", "retries"),
-    (r"/pods/\d+/grace_period", "gracePeriod"),
-    (r"/pods/\d+/mounts", "volumes"),
-    (r"/pods/\d+/(?:files|modes)", "files"),
-    (r"/pods/\d+/rest/container/volumeDevices", "volumes"),
-    (r"/pods/\d+/init/", "initContainers"),
-    (r"/pods/\d+/sidecars/", "sidecars"),
-    (r"/pods/\d+/env_from", "envFrom"),
-    (r"(/pods/\d+/ports|/beside/PodMonitor)", "metrics"),
-    (r"/beside/ExternalSecret", "secrets"),
-    (r"/pods/\d+/env", "env"),
-    (r"/pods/\d+/secrets", "secrets"),
-    (r"/pods/\d+/resources", "resources"),
-    (r"/pods/\d+/rest/(pod/resourceClaims|container/claims)", "resourceClaims"),
     *(
-        (rf"/pods/\d+/(placement|rest/pod)/{key}", spelled(field))
+        (f"/pods/*/{where}/{key}/**", spelled(field))
         for field, key in POD_FIELDS.items()
+        for where in ("placement", "rest/pod")
     ),
-    *(
-        (rf"/pods/\d+/rest/container/{key}", spelled(field))
-        for field, key in CONTAINER_FIELDS.items()
-    ),
-    (r"/pods/\d+/placement/(\w+)", r"\1"),
-    (r"/pods/\d+/security", "security"),
-    (r"/labels", "labels"),
-    (r"/annotations", "annotations"),
-    (r"/pods/\d+/labels", "podLabels"),
-    (r"/pods/\d+/annotations", "podAnnotations"),
-    (r"/pods/\d+/token", "serviceAccountToken"),
-    (r"/pods/\d+/service_account", "serviceAccount"),
-    (r"/pods/\d+/program", "launcher"),
-    (r"/pods/\d+/rest/", "podPatch"),
-    (r"/own", "lattice"),
+    *((f"/pods/*/rest/container/{key}/**", spelled(f)) for f, key in CONTAINER_FIELDS.items()),
+    *table(__file__, "fields.yaml"),
 )
 
 
@@ -302,11 +269,7 @@ def _in_spec(path: Pointer) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)  # the same of every pod
 def _decided_by(path: Pointer) -> str:
     """Return the field of a spec that decides a path in a group of pods."""
-    for pattern, field in _DECIDED_BY:
-        match = re.match(pattern, path)
-        if match:
-            return match.expand(field)
-    return ""
+    return next((field for pattern, field in _DECIDED_BY if path.matches(pattern)), "")
 
 
 def _generated(at: Pointer) -> Iterator[Reason]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from operator import eq, ge, gt, le, lt, ne
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -11,17 +12,16 @@ if TYPE_CHECKING:
 
 # Returns the text of a word, or None where only the running script knows it.
 Expand: TypeAlias = "Callable[[Node], str | None]"
+_OPERATORS = (
+    ("-eq", eq),
+    ("-ne", ne),
+    ("-lt <", lt),
+    ("-le <=", le),
+    ("-gt >", gt),
+    ("-ge >=", ge),
+)
 _NUMBERS: dict[str, Callable[[int, int], bool]] = {
-    "-eq": int.__eq__,
-    "-ne": int.__ne__,
-    "-lt": int.__lt__,
-    "-le": int.__le__,
-    "-gt": int.__gt__,
-    "-ge": int.__ge__,
-    "<": int.__lt__,
-    "<=": int.__le__,
-    ">": int.__gt__,
-    ">=": int.__ge__,
+    sign: compare for signs, compare in _OPERATORS for sign in signs.split()
 }
 
 

@@ -15,21 +15,8 @@ _KEPT = frozenset({"apiVersion", "kind", "name", "target"})
 # Mappings by names that people choose. Each entry is rendered, so that it can only go where a lower
 # layer has the same one.
 _BY_NAME = frozenset(
-    {
-        "annotations",
-        "env",
-        "files",
-        "flags",
-        "initContainers",
-        "labels",
-        "launcherOptions",
-        "nodeSelector",
-        "podAnnotations",
-        "podLabels",
-        "secrets",
-        "sidecars",
-        "volumes",
-    }
+    "annotations env files flags initContainers labels launcherOptions nodeSelector podAnnotations "
+    "podLabels secrets sidecars volumes".split()
 )
 # Often what the API server, the launcher or the target decides anyway.
 _OFTEN_DECIDED = frozenset({"/image/pullPolicy", "/launcher", "/procsPerNode", "/shm"})

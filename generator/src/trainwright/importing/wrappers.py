@@ -3,51 +3,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.kinds.reading import Loss, NotImported, shown
-
-_WATCHED = "it decides how the run is watched, not what runs"
-_OF_NODES = "which CPUs and memory of a node a container has is the kubelet's decision"
-_USER = "the user of the image runs it, unless security.runAsUser is another"
+from trainwright.kinds.reading import Loss, NotImported, shown, table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wrapper:
-    """How one is read: its options that take a value, and how many words there are before the
-    program. `why` it is left, or "" for one that changes nothing.
+class Wrapper:
+    """How a program of programs.yaml is read: its options that take a `value`, and how many words
+    there are before what it starts. `why` it is left, or "" for one that changes nothing.
     """
 
     why: str = ""
-    severity: Loss = Loss.COSMETIC
-    valued: frozenset[str] = frozenset()
+    loss: str = Loss.BEHAVIOUR
+    value: str = ""
     operands: int = 0
 
+    def behind(self, words: tuple[str, ...], at: int) -> int:
+        """Return the index behind the options and operands that begin at one."""
+        while at < len(words) and words[at].startswith("-"):
+            at += 2 if words[at] in self.value.split() else 1
+        return min(at + self.operands, len(words))
 
-def _wrapper(why: str, severity: Loss, valued: str = "", operands: int = 0) -> _Wrapper:
-    return _Wrapper(why=why, severity=severity, valued=frozenset(valued.split()), operands=operands)
+
+PROGRAMS = table(__file__, "programs.yaml")
 
 
-_WRAPPERS: Mapping[str, _Wrapper] = {
-    **dict.fromkeys(("exec", "command", "builtin"), _Wrapper()),
-    "env": _wrapper("", Loss.COSMETIC, "-u -C --unset --chdir"),
-    **dict.fromkeys(("nohup", "setsid", "unbuffer"), _wrapper(_WATCHED, Loss.COSMETIC)),
-    "time": _wrapper(_WATCHED, Loss.COSMETIC, "-f -o"),
-    "stdbuf": _wrapper(_WATCHED, Loss.COSMETIC, "-i -o -e"),
-    "sudo": _wrapper(_USER, Loss.BEHAVIOUR, "-u -g -h -p -C -D -R -T -U --user --group"),
-    "timeout": _wrapper("use maxDuration", Loss.BEHAVIOUR, "-k -s --kill-after --signal", 1),
-    "nice": _wrapper(_OF_NODES, Loss.BEHAVIOUR, "-n --adjustment"),
-    "ionice": _wrapper(_OF_NODES, Loss.BEHAVIOUR, "-c -n --class --classdata"),
-    "taskset": _wrapper(_OF_NODES, Loss.BEHAVIOUR, operands=1),
-    "numactl": _wrapper(
-        _OF_NODES,
-        Loss.BEHAVIOUR,
-        "-N -m -C -i -p --cpunodebind --membind --physcpubind --interleave --preferred",
-    ),
-}
+def by_name(rows: Iterable[Mapping[str, Data]]) -> dict[str, Wrapper]:
+    """Return the rows of a table by each of their names."""
+    return {
+        name: Wrapper(**{key: value for key, value in row.items() if key != "names"})
+        for row in rows
+        for name in row["names"].split()
+    }
+
+
+_WRAPPERS = by_name(PROGRAMS["wrappers"])
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
@@ -67,7 +62,7 @@ class Unwrapped:
             wrapper = _WRAPPERS[name]
             if wrapper.why:
                 value = shown("", " ".join(rest))
-                yield NotImported(name, place, value, wrapper.why, wrapper.severity)
+                yield NotImported(name, place, value, wrapper.why, Loss(wrapper.loss))
 
 
 def unwrapped(words: tuple[str, ...]) -> Unwrapped:
@@ -83,13 +78,6 @@ def unwrapped(words: tuple[str, ...]) -> Unwrapped:
         name = PurePosixPath(words[at]).name
         if name not in _WRAPPERS:
             break
-        start, at = at, _behind(words, at + 1, _WRAPPERS[name])
+        start, at = at, _WRAPPERS[name].behind(words, at + 1)
         before.append((name, *words[start + 1 : at]))
     return Unwrapped(words=words[at:], variables=variables, before=tuple(before))
-
-
-def _behind(words: tuple[str, ...], at: int, wrapper: _Wrapper) -> int:
-    """Return the index behind the options and operands of a wrapper."""
-    while at < len(words) and words[at].startswith("-"):
-        at += 2 if words[at] in wrapper.valued else 1
-    return min(at + wrapper.operands, len(words))

@@ -56,9 +56,17 @@ class Reason(NamedTuple):
 
 def reasons(module: str) -> tuple[Reason, ...]:
     """Return those of reasons.yaml beside a module, of which the first that matches counts."""
-    rows: Data
-    (rows,) = load_rendered(Path(module).with_name("reasons.yaml").read_text("utf-8"))
+    return as_reasons(table(module, "reasons.yaml"))
+
+
+def as_reasons(rows: Data) -> tuple[Reason, ...]:
     return tuple(Reason(at, why, Loss(loss) if loss else None) for at, loss, why in rows)
+
+
+def table(module: str, name: str) -> Data:
+    """Return the rows of a YAML file beside a module."""
+    (rows,) = load_rendered(Path(module).with_name(name).read_text("utf-8"))
+    return rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,27 +18,11 @@ from trainwright.objects.pods.template import Container
 # Variables by which operators and launchers set the rank and peers of a process; `programs` shows
 # their effect.
 _PLACING = frozenset(
-    {
-        "RANK",
-        "LOCAL_RANK",
-        "WORLD_SIZE",
-        "MASTER_ADDR",
-        "MASTER_PORT",
-        "JOB_COMPLETION_INDEX",
-        "TRAINWRIGHT_MASTER_ADDR",
-        "TRAINWRIGHT_MASTER_PORT",
-        "TRAINWRIGHT_NNODES",
-        "PYTHONUNBUFFERED",
-        # Further options of torchrun may be variables as well, which only people set.
-        *(
-            f"PET_{option}"
-            for option in (
-                *("NNODES", "NPROC_PER_NODE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"),
-                *("RDZV_BACKEND", "RDZV_ENDPOINT", "RDZV_ID", "RDZV_CONF"),
-                *("MAX_RESTARTS", "STANDALONE"),
-            )
-        ),
-    }
+    "RANK LOCAL_RANK WORLD_SIZE MASTER_ADDR MASTER_PORT JOB_COMPLETION_INDEX PYTHONUNBUFFERED "
+    "TRAINWRIGHT_MASTER_ADDR TRAINWRIGHT_MASTER_PORT TRAINWRIGHT_NNODES "
+    # Further options of torchrun may be variables as well, which only people set.
+    "PET_NNODES PET_NPROC_PER_NODE PET_NODE_RANK PET_MASTER_ADDR PET_MASTER_PORT PET_RDZV_BACKEND "
+    "PET_RDZV_ENDPOINT PET_RDZV_ID PET_RDZV_CONF PET_MAX_RESTARTS PET_STANDALONE".split()
 )
 
 

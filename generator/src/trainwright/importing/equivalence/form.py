@@ -132,13 +132,7 @@ class NormalForm:
 _PART_OF_THE_WORKLOAD = frozenset((SERVICE, *PODGROUPS, *RUNTIMES))
 # Labels and annotations that name the group a pod starts or is placed with: `gang` and the topology
 # have that already.
-_MEMBERSHIP = frozenset(
-    {
-        "scheduling.k8s.io/group-name",
-        "scheduling.x-k8s.io/pod-group",
-        GROUP,
-    }
-)
+_MEMBERSHIP = frozenset({"scheduling.k8s.io/group-name", "scheduling.x-k8s.io/pod-group", GROUP})
 
 
 def renamed(manifests: tuple[Manifest, ...], name: str) -> tuple[Manifest, ...]:

@@ -13,16 +13,7 @@ from trainwright.objects.pods.pod import Pod
 from trainwright.objects.pods.template import Container
 
 _SAID = frozenset(
-    {
-        "name",
-        "image",
-        "imagePullPolicy",
-        "env",
-        "resources",
-        "securityContext",
-        "volumeMounts",
-        "ports",
-    }
+    "name image imagePullPolicy env resources securityContext volumeMounts ports".split()
 )
 
 

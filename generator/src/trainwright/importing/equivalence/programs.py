@@ -44,35 +44,14 @@ class Program:
 
 # Options by which launchers find each other: their effect is in each `Process`.
 _MEETING = frozenset(
-    {
-        "nnodes",
-        "nproc-per-node",
-        "node-rank",
-        "master-addr",
-        "master-port",
-        "rdzv-backend",
-        "rdzv-endpoint",
-        "rdzv-id",
-        "standalone",
-        # of accelerate
-        "num-machines",
-        "num-processes",
-        "machine-rank",
-        "main-process-ip",
-        "main-process-port",
-        "multi-gpu",
-        "same-network",
-        "deepspeed-multinode-launcher",
-        # of DeepSpeed
-        "world-info",
-        "num-nodes",
-        "num-gpus",
-        "num-accelerators",
-        "hostfile",
-        "no-ssh",
-        "no-ssh-check",
-        "force-multi",
-    }
+    "nnodes nproc-per-node node-rank master-addr master-port rdzv-backend rdzv-endpoint rdzv-id "
+    "standalone "
+    # of accelerate
+    "num-machines num-processes machine-rank main-process-ip main-process-port multi-gpu "
+    "same-network deepspeed-multinode-launcher "
+    # of DeepSpeed
+    "world-info num-nodes num-gpus num-accelerators hostfile no-ssh no-ssh-check "
+    "force-multi".split()
 )
 _UNBUFFERED = "PYTHONUNBUFFERED"
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -179,9 +179,7 @@ def _without_runner(step: Step) -> Step:
     words = step.words
     if words[1:2] != ("run",) or words[0] not in RUNNERS:
         return step
-    program, valued = words[2:], RUNNERS[words[0]]
-    while program and program[0].startswith("-"):
-        program = program[2 if program[0] in valued else 1 :]
+    program = words[RUNNERS[words[0]].behind(words, 2) :]
     if program and program[0].endswith(".py"):  # which the manager starts by its Python
         program = ("python", *program)
     if not _is_program(program):

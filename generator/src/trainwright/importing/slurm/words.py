@@ -3,58 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from trainwright.importing.wrappers import PROGRAMS, by_name
 from trainwright.objects.pods.command import is_python
 from trainwright.objects.pods.launching import MPI
 
-LAUNCHERS = MPI | {"torchrun", "accelerate", "deepspeed", "composer"}
-# Python modules and other words that show that one command starts all processes of a node.
-STARTS_PROCESSES = frozenset(
-    {
-        "torch.distributed.run",
-        "torch.distributed.launch",
-        "torch.distributed.elastic",
-        "accelerate.commands.launch",
-        "deepspeed.launcher.runner",
-        "torch_xla.distributed.xla_spawn",
-        "paddle.distributed.launch",
-        "colossalai.cli",
-    }
+HARMLESS, OF_THE_IMAGE, CONTAINERS, STARTS_PROCESSES = (
+    frozenset(PROGRAMS[name].split())
+    for name in ("harmless", "of_the_image", "containers", "starts_processes")
 )
-
-# Commands that neither train nor change what is trained.
-HARMLESS = frozenset(
-    "[ [[ : awk basename break cat clear continue cut date dcgmi df dirname du echo env exit expr "
-    "export false free getopts grep head hostname id jobs kill local ls lscpu lsb_release lspci "
-    "mkdir mktemp nproc nvcc nvidia-smi rocm-smi printenv printf ps pwd read readarray mapfile "
-    "readlink realpath return sacct scancel scontrol seq set shift shopt sinfo sleep sort squeue "
-    "stat tail tee test time touch tput tr trap true type ulimit umask uname uniq unset wait wc "
-    "which whoami declare readonly typeset let ibstat ibv_devinfo topo numactl".split()
-)
-# Commands that make a cluster's programs available; in pods the image has them.
-OF_THE_IMAGE = frozenset({"module", "ml", "source", ".", "conda", "mamba", "micromamba", "spack"})
-# Commands that prepare something for a program, and train nothing themselves.
-PREPARING = (
-    frozenset(
-        "apt apt-get aws chmod chown cp curl docker dvc enroot eval find git gsutil hf "
-        "huggingface-cli ln make mv pip pip3 rclone rm rsync sbatch scp sed squashfuse sudo tar uv "
-        "unzip virtualenv wandb wget xargs zip cd pushd popd ray ssh pdsh clush alias".split()
-    )
-    | OF_THE_IMAGE
-)
-CONTAINERS = frozenset(
-    "apptainer singularity docker podman podman-hpc enroot shifter charliecloud ch-run".split()
-)
-# The managers of environments that start a program, with their options that take a value.
-RUNNERS: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(("poetry", "pixi", "pdm", "hatch", "rye"), frozenset()),
-    "uv": frozenset("--with --python -p --extra --group --project --directory --env-file".split()),
-    **dict.fromkeys(
-        ("conda", "mamba", "micromamba"), frozenset({"-n", "--name", "-p", "--prefix"})
-    ),
-}
+PREPARING = OF_THE_IMAGE.union(PROGRAMS["prepares"].split())
+LAUNCHERS = MPI.union(PROGRAMS["launchers"].split())
+RUNNERS = by_name(PROGRAMS["runners"])
 _SET_UP = re.compile(r"\b(?:conda|mamba|micromamba|pyenv|pixi|spack|modulecmd)\b")
 _SETS_UP_ENVIRONMENT = re.compile(
     r"activate|conda|mamba|modules?\.sh|lmod|profile|bashrc|setvars|spack|scl_source|venv|init"
