@@ -39,6 +39,11 @@ def texts(value: Any) -> dict[str, str]:
     return {str(key): str(item) for key, item in mapping(value).items() if item is not None}
 
 
+def stated(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries that have a value: neither null nor empty."""
+    return {key: value for key, value in entries.items() if value not in (None, "", {}, [])}
+
+
 def words(value: Any) -> list[str]:
     """Every key and every text in a value, however deep."""
     strings: list[str] = []

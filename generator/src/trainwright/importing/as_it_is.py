@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import gcd
 
-from trainwright.datatypes.data import Data, dig, integer, mapping, sequence
+from trainwright.datatypes.data import Data, dig, integer, mapping, sequence, stated
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.manifest import Manifest
@@ -95,7 +95,7 @@ def _spec(manifest: Manifest, kind: Kind, environment: Environment, wanted: str)
         "maxDuration": duration(seconds),
         "state": "suspended" if suspended else "",
     }
-    return {key: value for key, value in fields.items() if value}
+    return stated(fields)
 
 
 def _entrypoint(main: Mapping[str, Data]) -> dict[str, Data]:

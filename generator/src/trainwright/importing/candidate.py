@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.data import Data, dig, mappings, sequence, text
+from trainwright.datatypes.data import Data, dig, mappings, sequence, stated, text
 from trainwright.datatypes.durations import clock
 from trainwright.datatypes.environment import Environment, Pool
 from trainwright.datatypes.fields import spelled
@@ -51,9 +51,8 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
         **draft.group(source.pod(), run),
         "roles": {name: draft.role(name, run) for name in run.roles},
     }
-    order = (*_API, *JOB_FIELDS)
-    stated = {key: entries[key] for key in order if entries.get(key) not in (None, "", {}, [])}
-    without: dict[str, Data] = _without_credentials(stated)
+    ordered = {key: entries.get(key) for key in (*_API, *JOB_FIELDS)}
+    without: dict[str, Data] = _without_credentials(stated(ordered))
     return without
 
 
@@ -105,9 +104,7 @@ class _Draft:
         if own.pool == choice.pool:
             del group["pool"]
         allowed = fields.field("job", Pointer.of("roles", name)).keys
-        own_fields = {
-            key: group[key] for key in allowed if group.get(key) not in (None, "", {}, [])
-        }
+        own_fields = stated({key: group.get(key) for key in allowed})
         return {**own_fields, "pool": None} if choice.pool and own.pool is None else own_fields
 
     def group(self, pod: Pod, run: NormalForm) -> dict[str, Data]:
@@ -219,7 +216,7 @@ def _maps(spec: Mapping[str, Data]) -> dict[str, Data]:
 
 def _image(pod: Pod, run: NormalForm) -> dict[str, Data]:
     pulled = {"pullPolicy": run.pods[0].pull_policy, "pullSecrets": list(pod.pull_secrets)}
-    return {**in_spec(run.pods[0].image), **{key: value for key, value in pulled.items() if value}}
+    return {**in_spec(run.pods[0].image), **stated(pulled)}
 
 
 def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[str, Data]:
@@ -344,7 +341,7 @@ def _resources(pod: Pod, pool: Pool | None) -> dict[str, Data]:
     }
     counts = {name: quantity.count(amount) for name, amount in extended.items()}
     resources["extended"] = {name: count for name, count in counts.items() if count}
-    return {key: value for key, value in resources.items() if value not in (None, {}, "")}
+    return stated(resources)
 
 
 _HUGEPAGES = "hugepages-"

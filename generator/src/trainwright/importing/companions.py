@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from trainwright.datatypes.data import Data, dig, mapping, text
+from trainwright.datatypes.data import Data, dig, mapping, stated, text
 from trainwright.datatypes.manifest import Manifest
 from trainwright.findings import credentials
 from trainwright.importing import fetched, monitors
@@ -170,8 +170,12 @@ def secrets(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
 
 def secret(reference: Mapping[str, Data]) -> dict[str, Data]:
     """Return a key of a Secret."""
-    optional = {"optional": True} if reference.get("optional") else {}
-    return {"name": reference.get("name"), "key": reference.get("key"), **optional}
+    named = {"name": reference.get("name"), "key": reference.get("key")}
+    return {**named, **optional(reference)}
+
+
+def optional(reference: Mapping[str, Data]) -> dict[str, Data]:
+    return {"optional": True} if reference.get("optional") else {}
 
 
 def _external(manifests: Sequence[Manifest]) -> dict[tuple[str, str] | None, Fetched]:
@@ -271,8 +275,7 @@ def _as_spec_fields(
             rest = {"immutable": body.get("immutable"), "readOnly": locked}
         if rest:
             rest |= _described(body)
-            entry = {key: value for key, value in rest.items() if value not in (None, "", {}, [])}
-            by_kind.setdefault(manifest.kind, []).append(entry)
+            by_kind.setdefault(manifest.kind, []).append(stated(rest))
     for name, (first, *others) in by_kind.items():
         yield f"{name}/run", first
         for number, entry in enumerate(others, 2):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeAlias
 
-from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
+from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, stated, text
 from trainwright.importing import companions
 from trainwright.importing.equivalence.containers import places
 from trainwright.objects.pods import build
@@ -42,8 +42,8 @@ def _origin(origin: Mapping[str, Data]) -> dict[str, Data]:
             by = {"divisor": divisor} if divisor not in ("0", "1") else {}
             return {"resource": source.get("resource"), **by}
         if kind == "configMapKeyRef":
-            optional = {"optional": True} if source.get("optional") else {}
-            return {"configMap": source.get("name"), "key": source.get("key"), **optional}
+            named = {"configMap": source.get("name"), "key": source.get("key")}
+            return {**named, **companions.optional(source)}
     return {}
 
 
@@ -57,8 +57,7 @@ def _whole(entry: Mapping[str, Data]) -> Iterator[dict[str, Data]]:
         reference = mapping(entry.get(key))
         if "name" in reference:
             prefix = {"prefix": entry["prefix"]} if entry.get("prefix") else {}
-            optional = {"optional": True} if reference.get("optional") else {}
-            yield {named: reference["name"], **prefix, **optional}
+            yield {named: reference["name"], **prefix, **companions.optional(reference)}
 
 
 # --- volumes -------------------------------------------------------------------------------------
@@ -185,7 +184,7 @@ def _container(written: Container, pod: Pod, literal: Literal) -> dict[str, Data
         "mounts": dict(_mounts_of(written, pod)),
         "security": security(written.security),
     }
-    return {key: value for key, value in fields.items() if value not in (None, "", {}, [])}
+    return stated(fields)
 
 
 def _resources(written: Mapping[str, Data]) -> dict[str, Data]:

@@ -10,9 +10,10 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from trainwright.datatypes.data import Data
+from trainwright.datatypes.data import Data, stated
 from trainwright.importing import options
 from trainwright.importing.commandline import CommandReader, Line, call, taken_literally
+from trainwright.importing.reader import made
 from trainwright.importing.source import Source
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.kinds.reading import ImportingError, Loss, NotImported, Reason, SourceObject, shown
@@ -63,43 +64,38 @@ def _manifest(given: dict[str, Data], image: str) -> tuple[dict[str, Data], dict
     """Return the manifest, and which option each part of it is from."""
     workers = int(str(given.get("--num_workers", "2")))
     volumes, mounts = _volumes(str(given.get("--volume", "")))
-    resources = {
-        kind: _amounts(str(given[option]))
-        for kind, option in (
-            ("requests", "--worker_resource_request"),
-            ("limits", "--worker_resource_limit"),
-        )
-        if option in given
-    }
-    container: dict[str, Data] = {
+    container = {
         "name": "pytorch",
         "image": image,
         "imagePullPolicy": given.get("--image_pull_policy", "Always"),
         "command": shlex.split(str(given["--job_command"])),
-        **({"resources": resources} if resources else {}),
-        **({"env": list(_env(str(given["--envs"])))} if "--envs" in given else {}),
-        **({"volumeMounts": mounts} if mounts else {}),
-    }
-    pod: dict[str, Data] = {"containers": [container]}
-    if volumes:
-        pod["volumes"] = volumes
-    if "--worker_pod_priority" in given:
-        pod["priorityClassName"] = given["--worker_pod_priority"]
-    metadata = {"name": given["--job_name"]}
-    if "--namespace" in given:
-        metadata["namespace"] = given["--namespace"]
-    worker: dict[str, Data] = {"replicas": workers, "template": {"spec": pod}}
-    if "--restart_policy" in given:
-        worker["restartPolicy"] = given["--restart_policy"]
-    body = {
-        "apiVersion": KIND.api_version,
-        "kind": KIND.kind,
-        "metadata": metadata,
-        "spec": {
-            "elasticPolicy": {"minReplicas": 1, "maxReplicas": workers},
-            "pytorchReplicaSpecs": {"Worker": worker},
+        "resources": {
+            kind: _amounts(str(given[option]))
+            for kind, option in (
+                ("requests", "--worker_resource_request"),
+                ("limits", "--worker_resource_limit"),
+            )
+            if option in given
         },
+        "env": list(_env(given["--envs"])) if "--envs" in given else [],
+        "volumeMounts": mounts,
     }
+    pod = {
+        "containers": [stated(container)],
+        "volumes": volumes,
+        "priorityClassName": given.get("--worker_pod_priority"),
+    }
+    worker = {
+        "replicas": workers,
+        "template": {"spec": stated(pod)},
+        "restartPolicy": given.get("--restart_policy"),
+    }
+    spec = {
+        "elasticPolicy": {"minReplicas": 1, "maxReplicas": workers},
+        "pytorchReplicaSpecs": {"Worker": stated(worker)},
+    }
+    metadata = {"name": given["--job_name"], "namespace": given.get("--namespace")}
+    body = made(KIND, stated(metadata), spec)
     return body, {
         "/metadata/namespace": "--namespace",
         "/spec": "--num_workers",
@@ -140,8 +136,8 @@ def _volumes(text: str) -> tuple[list[Data], list[Data]]:
         if "claim_name" in fields:
             source: Data = {"persistentVolumeClaim": {"claimName": fields["claim_name"]}}
         else:
-            host = {"path": fields.get("host_path", ""), "type": fields.get("type", "")}
-            source = {"hostPath": {key: value for key, value in host.items() if value}}
+            host = {"path": fields.get("host_path"), "type": fields.get("type")}
+            source = {"hostPath": stated(host)}
         volumes.append({"name": name, **source})
         mount = {"name": name, "mountPath": fields.get("mount_path", "")}
         if "sub_path" in fields:

@@ -27,16 +27,23 @@ Identity = tuple[str, str, str, str]  # group, kind, namespace and name
 class EngineSource:
     """An Application or Kustomization: the objects that it applied, or its repository's folders.
 
-    `holder` identifies it in the steps by which it lets go of objects; `namespace` is that of
-    objects that name none.
+    `namespace` is that of objects that name none.
     """
 
-    title: str
-    holder: Holder
+    engine: str
     part: SourceObject
     paths: tuple[str, ...]
     namespace: str
     applied: tuple[SourceObject, ...]
+
+    @property
+    def title(self) -> str:
+        return self.part.title
+
+    @property
+    def holder(self) -> Holder:
+        """Return what identifies it in the steps by which it lets go of objects."""
+        return Holder(self.engine, self.part.name, self.part.namespace)
 
     def reads(self, part: SourceObject) -> bool:
         """Whether an object is in its path, wherever the root of its repository is around it."""
@@ -134,8 +141,7 @@ def _argocd(part: SourceObject) -> EngineSource:
     sources = (mapping(spec.get("source")), *mappings(spec.get("sources")))
     applied = mappings(dig(part.body, "status", "resources"))
     return EngineSource(
-        title=part.title,
-        holder=_holder(part, "Argo CD"),
+        engine="Argo CD",
         part=part,
         paths=tuple(path for entry in sources if (path := text(entry.get("path")))),
         namespace=text(dig(spec, "destination", "namespace")),
@@ -150,8 +156,7 @@ def _flux(part: SourceObject) -> EngineSource:
     entries = mappings(dig(part.body, "status", "inventory", "entries"))
     named = enumerate(zip(map(_entry, entries), entries, strict=True))
     return EngineSource(
-        title=part.title,
-        holder=_holder(part, "Flux"),
+        engine="Flux",
         part=part,
         paths=(text(part.spec.get("path")) or ".",),
         namespace=text(part.spec.get("targetNamespace")),
@@ -160,10 +165,6 @@ def _flux(part: SourceObject) -> EngineSource:
             for at, (identity, entry) in named
         ),
     )
-
-
-def _holder(part: SourceObject, engine: str) -> Holder:
-    return Holder(engine, part.name, part.namespace)
 
 
 def _entry(entry: Mapping[str, Data]) -> dict[str, Data]:

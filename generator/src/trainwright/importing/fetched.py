@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes import durations
-from trainwright.datatypes.data import Data, mapping, mappings, text
+from trainwright.datatypes.data import Data, mapping, mappings, stated, text
 from trainwright.datatypes.frozen import dataclass
 
 GROUP, KIND = "external-secrets.io", "ExternalSecret"
@@ -42,8 +42,7 @@ class Fetched:
     def spec(self) -> dict[str, Data]:
         """As `external` of a variable."""
         fields = {"store": self.store, "key": self.key, "property": self.part}
-        kind = {} if self.kind == "SecretStore" else {"kind": self.kind}
-        return {**kind, **{name: value for name, value in fields.items() if value}}
+        return stated({"kind": self.kind if self.kind != "SecretStore" else "", **fields})
 
 
 def secret_of(body: Mapping[str, Data]) -> str:

@@ -14,6 +14,7 @@ from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, holders, lookup, scalars
 from trainwright.importing import workflows
+from trainwright.importing.reader import made
 from trainwright.kinds import SERVED
 from trainwright.kinds.pytorchjob import KIND as PYTORCHJOB
 from trainwright.kinds.reading import (
@@ -174,12 +175,7 @@ def _pytorchjob(
     left: tuple[NotImported, ...],
 ) -> SourceObject:
     """Return a PyTorchJob in place of an object. `moved` maps new pointers to original ones."""
-    body = {
-        "apiVersion": PYTORCHJOB.api_version,
-        "kind": PYTORCHJOB.kind,
-        "metadata": part.metadata,
-        "spec": spec,
-    }
+    body = made(PYTORCHJOB, part.metadata, spec)
     return _instead(part, body, moved, (*part.left, *left))
 
 

@@ -6,7 +6,8 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from trainwright.datatypes.data import Data
+from trainwright.datatypes.data import Data, mapping, sequence
+from trainwright.datatypes.pointer import holders
 from trainwright.importing import companions, kept_names, services
 from trainwright.importing.placeholders import is_placeholder
 from trainwright.importing.source import Source, naming
@@ -29,6 +30,16 @@ def source_of(kind: Kind, part: SourceObject, others: Sequence[SourceObject], na
         reasons=(*reading.reasons, *kind.reader.reasons),
         container=kind.container,
     )
+
+
+def made(kind: Kind, metadata: Data, spec: Data) -> dict[str, Data]:
+    """Return an object of a kind."""
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": metadata,
+        "spec": spec,
+    }
 
 
 def with_entrypoint(source: Source, words: tuple[str, ...]) -> Source:
@@ -90,18 +101,8 @@ def _at_its_largest(source: Source) -> Workload:
 
 def _containers(body: Data, name: str) -> Iterator[dict[str, Data]]:
     """Yield each pod template's training container, or its equivalent: a trainer or a service."""
-    if isinstance(body, list):
-        for item in body:
-            yield from _containers(item, name)
-    if not isinstance(body, dict):
-        return
-    for key, value in body.items():
-        if key == "containers" and isinstance(value, list):
-            named = [c for c in value if isinstance(c, dict) and c.get("name") == name]
-            yield from (named or [c for c in value if isinstance(c, dict)])[:1]
-        elif key == "trainer" and isinstance(value, dict):
-            yield value
-        elif key == "services" and isinstance(value, dict):
-            yield from (service for service in value.values() if isinstance(service, dict))
-        else:
-            yield from _containers(value, name)
+    for _, holder in holders(body):
+        listed = [c for c in sequence(holder.get("containers")) if isinstance(c, dict)]
+        yield from ([c for c in listed if c.get("name") == name] or listed)[:1]
+        others = (holder.get("trainer"), *mapping(holder.get("services")).values())
+        yield from (other for other in others if isinstance(other, dict))

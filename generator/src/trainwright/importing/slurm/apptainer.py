@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from trainwright.datatypes.finding import Location
 from trainwright.importing import options
 from trainwright.importing.commandline import Line
+from trainwright.importing.slurm.words import program
 from trainwright.kinds.reading import ImportingError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _OPTIONS = options.options_of("apptainer exec")
 
 def is_container(words: tuple[str, ...]) -> bool:
     """Whether a command starts another in a container."""
-    return bool(words) and PurePosixPath(words[0]).name in _NAMES and "exec" in words
+    return program(words) in _NAMES and "exec" in words
 
 
 def unpacked(step: Step, place: Location) -> Step:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
@@ -28,6 +27,7 @@ from trainwright.importing.slurm.words import (
     CONTAINERS,
     HARMLESS,
     is_check,
+    program,
     sets_up,
     sourced,
     starts_ray,
@@ -154,8 +154,8 @@ def per_run(
     place: Location, command: Sequence[str], environment: Mapping[str, str], mounted: str
 ) -> Iterator[NotImported]:
     """Yield texts in which the name of the run stands for what each job of Slurm has of its own."""
-    program = launched.parse(tuple(command)).program or 0  # what it meets by is the launcher's
-    texts = (*command[program:], *(f"{name}={text}" for name, text in environment.items()))
+    first = launched.parse(tuple(command)).program or 0  # what it meets by is the launcher's
+    texts = (*command[first:], *(f"{name}={text}" for name, text in environment.items()))
     for text in dict.fromkeys(text for text in texts if OWN_NAME in text):
         why = "the name of the run stands for what each job has of its own: its ID, or a date"
         yield NotImported(shown("", text), place, "", why)
@@ -182,7 +182,7 @@ _WITH_A_RANK = "with a rank each: write the Python program that it starts, with 
 
 def launched_otherwise(step: Step, amounts: NodeAmounts, place: Location) -> Iterator[NotImported]:
     """Yield srun's tasks that are not processes of the run, and nodes that start nothing."""
-    name = PurePosixPath(step.words[0]).name
+    name = program(step.words)
     if amounts.tasks > 1 and (is_launcher(step.words) or not launched.is_python(step.words[0])):
         why, severity = _WITH_A_RANK, Loss.CANNOT_RUN
         if is_launcher(step.words):
@@ -219,7 +219,7 @@ def gpus_of_launcher(
     if amounts.gpus or on_cpu:
         return amounts, ()
     assumed = NotImported(
-        "--gres" if step.in_slurm else PurePosixPath(step.words[0]).name,
+        "--gres" if step.in_slurm else program(step.words),
         place,
         "",
         f"{_UNNAMED}: {number} are requested, one for each process",
@@ -261,8 +261,7 @@ def not_for_pods(
     words: tuple[str, ...], amounts: NodeAmounts, place: Location
 ) -> Iterator[NotImported]:
     """Yield a program that starts others in a way that does not work in pods."""
-    name = PurePosixPath(words[0]).name
-    why = ""
+    name, why = program(words), ""
     if name in CONTAINERS:
         why = "a pod is the container: write its program as `exec IMAGE PROGRAM`, or name --image"
     # https://www.deepspeed.ai/getting-started/#resource-configuration-multi-node

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from trainwright.datatypes.data import Data, dig, mapping
+from trainwright.datatypes.data import Data, dig, mapping, stated
 from trainwright.documents.validation.other_forms import clock
 from trainwright.importing.equivalence.containers import places
 from trainwright.importing.names import OWN_NAME
+from trainwright.importing.reader import made
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import STEP, NodeAmounts
 from trainwright.importing.slurm.step import Step
@@ -84,39 +85,33 @@ def job(
     volumes, mounts = _mounts(str(given.get("--container-mounts", "")))
     volumes.append({"name": "shm", "emptyDir": {"medium": "Memory"} | _shm(amounts)})
     mounts.append({"name": "shm", "mountPath": "/dev/shm"})  # noqa: S108
-    container: dict[str, Data] = {
+    container = {
         "name": STEP,
         "command": command,
         "env": [{"name": name, "value": value} for name, value in environment(step).items()],
         "resources": amounts.resources(),
         "volumeMounts": mounts,
         "workingDir": working_dir,
+        "image": image_name(str(given.get("--container-image", ""))),
     }
-    image = image_name(str(given.get("--container-image", "")))
-    if image:
-        container["image"] = image
-    pod: dict[str, Data] = {
+    pod = {
         "restartPolicy": "Never",
         "subdomain": STEP,
-        "containers": [{key: value for key, value in container.items() if value}],
+        "containers": [stated(container)],
         "volumes": volumes,
     }
     deadline = clock(str(given.get("--time", "")))
     # Slurm does it for as long as nodes fail; the limit of a Job counts pods.
     retries = 3 * amounts.nodes if "--requeue" in given else 0
-    return {
-        "apiVersion": NAMED[TARGET].api_version,
-        "kind": NAMED[TARGET].kind,
-        "metadata": {"name": STEP},
-        "spec": {
-            "completionMode": "Indexed",
-            "completions": amounts.nodes,
-            "parallelism": amounts.nodes,
-            "backoffLimit": retries,
-            **({"activeDeadlineSeconds": deadline} if deadline else {}),
-            "template": {"spec": {key: value for key, value in pod.items() if value}},
-        },
+    spec = {
+        "completionMode": "Indexed",
+        "completions": amounts.nodes,
+        "parallelism": amounts.nodes,
+        "backoffLimit": retries,
+        "activeDeadlineSeconds": deadline or None,
+        "template": {"spec": pod},
     }
+    return made(NAMED[TARGET], {"name": STEP}, stated(spec))
 
 
 _OF_JOB = ("subdomain", "restartPolicy")
@@ -132,18 +127,14 @@ def elastic(body: Mapping[str, Data], sizes: tuple[int, int]) -> dict[str, Data]
     template = {"spec": {**of_pod, "containers": [named]}}
     policy = {key: spec[key] for key in ("activeDeadlineSeconds", "backoffLimit") if key in spec}
     fewest, most = sizes
-    return {
-        "apiVersion": NAMED[ELASTIC].api_version,
-        "kind": NAMED[ELASTIC].kind,
-        "metadata": body["metadata"],
-        "spec": {
-            "runPolicy": policy,
-            "elasticPolicy": {"minReplicas": fewest, "maxReplicas": most},
-            "pytorchReplicaSpecs": {
-                "Worker": {"replicas": most, "restartPolicy": "Never", "template": template}
-            },
+    spec = {
+        "runPolicy": policy,
+        "elasticPolicy": {"minReplicas": fewest, "maxReplicas": most},
+        "pytorchReplicaSpecs": {
+            "Worker": {"replicas": most, "restartPolicy": "Never", "template": template}
         },
     }
+    return made(NAMED[ELASTIC], body["metadata"], spec)
 
 
 def service() -> dict[str, Data]:
@@ -171,8 +162,8 @@ def _mounts(text: str) -> tuple[list[Data], list[Data]]:
         target, _, flags = rest.partition(":")
         name = f"mount-{index}"
         volumes.append({"name": name, "hostPath": {"path": source}})
-        mount: dict[str, Data] = {"name": name, "mountPath": target or source}
-        mounts.append({**mount, "readOnly": True} if "ro" in flags.split("+") else mount)
+        read_only = "ro" in flags.split("+") or None
+        mounts.append(stated({"name": name, "mountPath": target or source, "readOnly": read_only}))
     return volumes, mounts
 
 

@@ -23,6 +23,7 @@ from trainwright.importing.slurm.words import (
     RUNNERS,
     STARTS_PROCESSES,
     is_check,
+    program,
     sets_up,
     starts_ray,
 )
@@ -65,7 +66,7 @@ def step_of(
     """Return what a command starts. Raise ImportingError for an unknown option."""
     step = Step(command=command, words=command.words, environment=command.environment, given={})
     step = _without_wrappers(step, place)
-    if step.words and PurePosixPath(step.words[0]).name == "srun":
+    if program(step.words) == "srun":
         step = _without_wrappers(_of_srun(step, place), place)
     if is_container(step.words):
         step = unpacked(step, place)
@@ -90,9 +91,9 @@ def _of_srun(step: Step, place: Location) -> Step:
     given, words = options(place, "srun", step.words[1:])
     unknown: list[str] = []
     if words[:1] and words[0].startswith("$") and (more := _more(words[1:], place)):
-        further, program = more
-        unknown = [word for word in words if word.startswith("$") and word not in program]
-        words, given = program, {**given, **further}
+        further, started = more
+        unknown = [word for word in words if word.startswith("$") and word not in started]
+        words, given = started, {**given, **further}
     for name in _NUMBERS & given.keys():
         if "$" in str(given[name]):
             unknown.append(str(given.pop(name)))
@@ -158,8 +159,7 @@ def _most_likely(steps: Sequence[Step]) -> list[Step]:
 
 
 def name_of(command: ShellCommand) -> str:
-    words = unwrapped(command.words).words
-    return PurePosixPath(words[0]).name if words else ""
+    return program(unwrapped(command.words).words)
 
 
 def asks_hostname(command: ShellCommand) -> bool:
@@ -168,10 +168,8 @@ def asks_hostname(command: ShellCommand) -> bool:
 
 def _trains_nothing(step: Step) -> bool:
     """Whether a step is not training but a helper, such as `srun hostname` or `srun mkdir`."""
-    name = PurePosixPath(step.words[0]).name if step.words else ""
-    is_known = name in HARMLESS or name in PREPARING
-    is_known = is_known or starts_ray(step.words)
-    return asks_hostname(step.command) or is_known or is_check(step.words)
+    is_known = program(step.words) in HARMLESS | PREPARING
+    return is_known or asks_hostname(step.command) or starts_ray(step.words) or is_check(step.words)
 
 
 def _without_runner(step: Step) -> Step:
@@ -179,19 +177,16 @@ def _without_runner(step: Step) -> Step:
     words = step.words
     if words[1:2] != ("run",) or words[0] not in RUNNERS:
         return step
-    program = words[RUNNERS[words[0]].behind(words, 2) :]
-    if program and program[0].endswith(".py"):  # which the manager starts by its Python
-        program = ("python", *program)
-    if not _is_program(program):
-        return step
-    return replace(step, runner=f"{words[0]} run", words=program)
+    started = words[RUNNERS[words[0]].behind(words, 2) :]
+    if started and started[0].endswith(".py"):  # which the manager starts by its Python
+        started = ("python", *started)
+    return replace(step, runner=f"{words[0]} run", words=started) if _is_program(started) else step
 
 
 def is_launcher(words: Sequence[str]) -> bool:
     """Whether a command starts the processes of its node itself."""
-    name = PurePosixPath(words[0]).name if words else ""
-    is_module = is_python(name) and not STARTS_PROCESSES.isdisjoint(words)
-    return name in LAUNCHERS or is_module
+    is_module = is_python(program(words)) and not STARTS_PROCESSES.isdisjoint(words)
+    return program(words) in LAUNCHERS or is_module
 
 
 def starts_training(words: Sequence[str]) -> bool:
@@ -205,25 +200,24 @@ def starts_training(words: Sequence[str]) -> bool:
 
 def prepares(words: Sequence[str]) -> bool:
     """Whether a command stands in front of one that trains, and trains nothing itself."""
-    return is_harmless(words) or PurePosixPath(words[0]).name in PREPARING
+    return is_harmless(words) or program(words) in PREPARING
 
 
 def is_harmless(words: Sequence[str]) -> bool:
     """Whether a command neither trains nor changes what is trained."""
-    return PurePosixPath(words[0]).name in {*HARMLESS, "cd"}
+    return program(words) in {*HARMLESS, "cd"}
 
 
 def _is_program(words: tuple[str, ...]) -> bool:
-    name = PurePosixPath(words[0]).name if words else ""
-    runs_python = is_python(name) and not is_check(words)
+    runs_python = is_python(program(words)) and not is_check(words)
     return runs_python or is_container(words) or is_launcher(words)
 
 
 def _may_train(step: Step) -> bool:
     """Whether a command may train: it does not only print, prepare or set up something."""
     name = name_of(step.command)
-    never_training = HARMLESS | PREPARING
-    return bool(name) and name not in never_training and not sets_up(step.words) and "$" not in name
+    is_known = name in HARMLESS | PREPARING or sets_up(step.words)
+    return bool(name) and not is_known and "$" not in name
 
 
 def _in_shell(
@@ -271,11 +265,11 @@ def pod_command(words: tuple[str, ...], amounts: NodeAmounts) -> list[str]:
 
     Each task of srun has a rank of its own, as each process of torchrun has.
     """
-    program = words[1:]
-    while program and program[0].startswith("-") and program[0] not in ("-m", "-c"):
-        program = program[2 if program[0] in ("-W", "-X") else 1 :]
+    started = words[1:]
+    while started and started[0].startswith("-") and started[0] not in ("-m", "-c"):
+        started = started[2 if started[0] in ("-W", "-X") else 1 :]
     alone = amounts.tasks == 1 and (amounts.nodes == 1 or finds_others(words))
-    is_other = not is_python(words[0]) or not program or program[0] == "-c"
+    is_other = not is_python(words[0]) or not started or started[0] == "-c"
     if alone or is_other or is_launcher(words):
         return list(words)
     meets = (
@@ -285,7 +279,7 @@ def pod_command(words: tuple[str, ...], amounts: NodeAmounts) -> list[str]:
         f"--master-addr={HEAD}" if amounts.nodes > 1 else "--master-addr=127.0.0.1",
         "--master-port=29500",
     )
-    return ["torchrun", *meets, *program]
+    return ["torchrun", *meets, *started]
 
 
 def finds_others(words: Sequence[str]) -> bool:

@@ -25,9 +25,14 @@ _CHECKS = (["--version"], ["-V"], ["-m", "torch.utils.collect_env"], ["-m", "pip
 _PRINTS = re.compile(r"\bprint\(")
 
 
+def program(words: Sequence[str]) -> str:
+    """Return the name of the program that a command starts, without its folder."""
+    return PurePosixPath(words[0]).name if words else ""
+
+
 def sets_up(words: Sequence[str]) -> bool:
     """Whether a command makes the programs of a cluster available."""
-    name = PurePosixPath(words[0]).name if words else ""
+    name = program(words)
     is_eval = name == "eval" and bool(_SET_UP.search(" ".join(words)))
     return is_eval or (name in OF_THE_IMAGE and not sourced(words))
 
