@@ -28,7 +28,6 @@ from trainwright.importing.source import Source, naming, read
 from trainwright.kinds import operators
 from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import in_group
-from trainwright.objects.pods.pod import Workload
 
 Fate = Literal["carried", "left"]
 _Item = TypeVar("_Item")
@@ -58,14 +57,10 @@ def accounts(source: Source, of_all: NormalForm, rendered: NormalForm) -> tuple[
     differing = frozenset(comparison.changed(of_all, rendered))
     all_accounts: list[Account] = []
     touched: list[_Touched] = []
-    _, manifest = operators.find(manifests)
     for index, part in enumerate(source.parts):
         of_part = _Part(
             source=source,
             index=index,
-            workload=workload,
-            metadata=manifest.metadata,
-            numbers=numbers,
             run=run,
             before=before,
             after=after,
@@ -169,15 +164,12 @@ _NAMES_A_VOLUME = re.compile(
 class _Part:
     """A part of the input, and what the normal form of the whole comes to if the part changes.
 
-    `run` is the form of a sample of the pods, which have the `numbers`; `before` are its values,
-    and `after` those of the rendered run. `metadata` is of the object that pods are made of.
+    `run` is the form of a sample of the pods, `before` are its values, and `after` those of the
+    rendered run.
     """
 
     source: Source
     index: int
-    workload: Workload
-    metadata: Mapping[str, Data]
-    numbers: tuple[int, ...]
     run: NormalForm
     before: Mapping[Pointer, Data]
     after: Mapping[Pointer, Data]
@@ -335,27 +327,9 @@ class _Part:
         manifests = (*(Manifest(body=each) for each in bodies), *self.source.assumed)
         try:
             with naming(self.source.title):
-                workload = operators.workload(manifests)
-                if self._is_like(manifests, workload, body):
-                    return self.run
-                return read(manifests, workload, sampled=True)
+                return read(manifests, operators.workload(manifests), sampled=True)
         except ImportingError:
             return None
-
-    def _is_like(self, manifests: tuple[Manifest, ...], workload: Workload, body: Data) -> bool:
-        """Whether an operator makes the same pods from another body of its object, and nothing else
-        in the normal form depends on that body.
-        """
-        was = self.workload
-        operator, manifest = operators.find(manifests)
-        if manifest.body is not body or operator.configs(manifest) or was.serving:
-            return False
-        return (
-            manifest.metadata == self.metadata
-            and workload.pods.names == was.pods.names
-            and replace(workload, pods=was.pods) == was
-            and all(workload.pods[number] == was.pods[number] for number in self.numbers)
-        )
 
     def _changed(self, other: NormalForm) -> tuple[Pointer, ...]:
         changed = comparison.changed(self.run, other)

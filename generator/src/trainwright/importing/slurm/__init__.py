@@ -69,11 +69,11 @@ def read(file: str, text: str, values: Mapping[str, str] | None = None) -> Sourc
         return Location(file, command.line, command.column)
 
     steps = [step_of(c, place(c), variables, output) for c in commands if c.words]
-    step = training_step(steps, top, file)
+    step = training_step(steps, top)
     step = replace(step, in_slurm=step.is_of_srun or is_script(text.encode()))
     if not step.words:
-        raise ImportingError(f"{place(step.command)}: srun starts nothing")
-    given = sbatch.then(step.given, place(step.command))
+        raise ImportingError(f"{step.place}: srun starts nothing")
+    given = sbatch.then(step.given, step.place)
     amounts = of_step(
         amounts,
         of_script,
@@ -83,7 +83,7 @@ def read(file: str, text: str, values: Mapping[str, str] | None = None) -> Sourc
     )
     is_named = PurePosixPath(file).suffix not in ("", ".md", ".txt")
     name = name if step.in_slurm or is_named else program_name(step.words)
-    return _source(file, name, replace(step, given=given.values), given, commands, amounts)
+    return _source(name, replace(step, given=given.values), given, commands, amounts)
 
 
 def _refuse_many(given: Given, text: str) -> None:
@@ -99,18 +99,16 @@ def _refuse_many(given: Given, text: str) -> None:
 
 
 def _source(
-    file: str,
     name: str,
     step: Step,
     options: Given,
     commands: tuple[shell.ShellCommand, ...],
     amounts: NodeAmounts,
 ) -> Source:
-    place = Location(file, step.command.line, step.command.column)
-    given = step.given
+    place, given = step.place, step.given
     meets = meeting(tuple(pod_command(step.words, amounts)), amounts, place, in_slurm=step.in_slurm)
     command, amounts = list(meets.words), meets.amounts
-    amounts, assumed = left.gpus_of_launcher(command, amounts, step, place)
+    amounts, assumed = left.gpus_of_launcher(command, amounts, step)
     step = replace(step, environment={**exported(given), **step.environment})
     folder = manifest.folder(given, commands, step)
     job = manifest.job(given, amounts, command, step, folder)
@@ -137,19 +135,19 @@ def _source(
             *left.mounts(given, options.place("--container-mounts")),
             *step.left,
             *meets.left,
-            *left.commands(file, commands, step),
-            *left.variables(step, place),
-            *left.unknown_options(place, step.unknown),
+            *left.commands(commands, step),
+            *left.variables(step),
+            *left.unknown_options(step),
             *left.unknown(place, unknown),
             *left.per_run(
                 place, command, manifest.environment(step), str(given.get("--container-mounts", ""))
             ),
-            *left.ran_by(step.runner, place),
+            *left.ran_by(step),
             *assumed,
-            *left.launched_otherwise(step, amounts, place),
-            *left.not_for_pods(step.words, amounts, place),
-            *left.started_elsewhere(step, place),
-            *left.logged(step, place),
+            *left.launched_otherwise(step, amounts),
+            *left.not_for_pods(step, amounts),
+            *left.started_elsewhere(step),
+            *left.logged(step),
         ),
         services=(STEP,),
         is_made=True,

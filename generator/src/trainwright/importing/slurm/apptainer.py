@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainwright.datatypes.finding import Location
 from trainwright.importing import options
 from trainwright.importing.commandline import Line
 from trainwright.importing.slurm.words import program
@@ -23,11 +22,11 @@ def is_container(words: tuple[str, ...]) -> bool:
     return program(words) in _NAMES and "exec" in words
 
 
-def unpacked(step: Step, place: Location) -> Step:
+def unpacked(step: Step) -> Step:
     """Return the step with the program in its container, and the pyxis options that are equal to
     its own. Raise ImportingError for unknown options.
     """
-    words = step.words
+    words, place = step.words, step.place
     line = Line(words=words[words.index("exec") :], place=place)
     given, rest = options.parse(line, 1, _OPTIONS)
     if len(rest) < 2:

@@ -68,19 +68,18 @@ def mounts(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:
             yield NotImported("--container-mounts", place, shown("", text), why, Loss.CANNOT_RUN)
 
 
-def commands(file: str, commands: Sequence[ShellCommand], step: Step) -> Iterator[NotImported]:
+def commands(commands: Sequence[ShellCommand], step: Step) -> Iterator[NotImported]:
     """Yield what the script does apart from the step."""
     at = commands.index(step.command)
-    of_step = Location(file, step.command.line, step.command.column)
     for index, command in enumerate(commands):
-        place = Location(file, command.line, command.column)
+        place = Location(step.place.file, command.line, command.column)
         if index != at:
             yield from _command(command, place, step, later=index > at)
     for command in step.inside:
-        yield from _command(command, of_step, step, later=False)
+        yield from _command(command, step.place, step, later=False)
     if step.command.block:
         why = "the program starts where a condition of the script holds: here it always does"
-        yield NotImported(step.command.block, of_step, "", why)
+        yield NotImported(step.command.block, step.place, "", why)
 
 
 def _command(
@@ -120,25 +119,25 @@ def _written(command: ShellCommand, step: Step) -> str:
     return path if path and not path.startswith("/dev/") and any(path in t for t in texts) else ""
 
 
-def variables(step: Step, place: Location) -> Iterator[NotImported]:
+def variables(step: Step) -> Iterator[NotImported]:
     for name, value in step.environment.items():
         why, severity = "the launcher and the target set it", Loss.COSMETIC
         if is_of_the_image(name, value):
             why, severity = _BROUGHT, Loss.BEHAVIOUR
         elif not places(name):
             continue
-        yield NotImported(name, place, shown(name, value), why, severity)
+        yield NotImported(name, step.place, shown(name, value), why, severity)
 
 
 _UNKNOWN = re.compile(r"\$(?!\(JOB_COMPLETION_INDEX\))(?:\{|\(|\w)|`")
 _NAMES = re.compile(r"\$\{?(\w+)")
 
 
-def unknown_options(place: Location, texts: Sequence[str]) -> Iterator[NotImported]:
+def unknown_options(step: Step) -> Iterator[NotImported]:
     """Yield the variables of the script in place of options of srun."""
-    for text in texts:
+    for text in step.unknown:
         why = "only the running script knows which options of srun it stands for"
-        yield NotImported(shown("", text), place, "", why)
+        yield NotImported(shown("", text), step.place, "", why)
 
 
 def unknown(place: Location, texts: Sequence[str]) -> Iterator[NotImported]:
@@ -180,7 +179,7 @@ def named(*losses: NotImported) -> tuple[NotImported, ...]:
 _WITH_A_RANK = "with a rank each: write the Python program that it starts, with launcher: torchrun"
 
 
-def launched_otherwise(step: Step, amounts: NodeAmounts, place: Location) -> Iterator[NotImported]:
+def launched_otherwise(step: Step, amounts: NodeAmounts) -> Iterator[NotImported]:
     """Yield srun's tasks that are not processes of the run, and nodes that start nothing."""
     name = program(step.words)
     if amounts.tasks > 1 and (is_launcher(step.words) or not launched.is_python(step.words[0])):
@@ -189,10 +188,10 @@ def launched_otherwise(step: Step, amounts: NodeAmounts, place: Location) -> Ite
             why = "and each starts processes for all GPUs: one per node is imported"
             severity = Loss.BEHAVIOUR
         why = f"srun starts {name} {amounts.tasks} times per node, {why}"
-        yield NotImported("--ntasks-per-node", place, str(amounts.tasks), why, severity)
+        yield NotImported("--ntasks-per-node", step.place, str(amounts.tasks), why, severity)
     if not step.is_of_srun and amounts.nodes == 1 and str(step.given.get("--nodes", 1)) != "1":
         why = "no srun starts the program on the other nodes, so that it trains on one"
-        yield NotImported("--nodes", place, str(step.given["--nodes"]), why)
+        yield NotImported("--nodes", step.place, str(step.given["--nodes"]), why)
 
 
 _UNNAMED = "no option has the GPUs of a node"
@@ -200,7 +199,7 @@ _MOST_PROCESSES = 16  # of a node, that have a GPU each
 
 
 def gpus_of_launcher(
-    command: Sequence[str], amounts: NodeAmounts, step: Step, place: Location
+    command: Sequence[str], amounts: NodeAmounts, step: Step
 ) -> tuple[NodeAmounts, tuple[NotImported, ...]]:
     """Return the amounts with GPUs by the processes of a node, if no option has any GPUs.
 
@@ -213,14 +212,14 @@ def gpus_of_launcher(
     if selected and not amounts.gpus:
         count = len(selected.split(","))
         why = f"{count} GPUs are requested: a pod sees those that it requests, numbered from 0"
-        return replace(amounts, gpus=count), (NotImported(SELECTED, place, selected, why),)
+        return replace(amounts, gpus=count), (NotImported(SELECTED, step.place, selected, why),)
     on_cpu = "gloo" in " ".join(command) or "cpu" in str(given.get("--partition", ""))
     fewest = 1 if "--exclusive" in given else 2
     if amounts.gpus or on_cpu:
         return amounts, ()
     assumed = NotImported(
         "--gres" if step.in_slurm else program(step.words),
-        place,
+        step.place,
         "",
         f"{_UNNAMED}: {number} are requested, one for each process",
     )
@@ -230,7 +229,7 @@ def gpus_of_launcher(
     return amounts, () if step.in_slurm else (none,)
 
 
-def started_elsewhere(step: Step, place: Location) -> Iterator[NotImported]:
+def started_elsewhere(step: Step) -> Iterator[NotImported]:
     """Yield a program in the folder that the script is called in, to which its path is relative."""
     given = step.given
     has_folder = given.get("--container-image") or given.get("--container-workdir")
@@ -240,34 +239,32 @@ def started_elsewhere(step: Step, place: Location) -> Iterator[NotImported]:
         starter = "a shell has it below the folder that it is"
     if relative and not has_folder:
         why = f"{starter} in, the run below the image's: workingDir names another"
-        yield NotImported(relative[0], place, "", why, Loss.COSMETIC)
+        yield NotImported(relative[0], step.place, "", why, Loss.COSMETIC)
 
 
 _RELATIVE = re.compile(r"(?![-/$])(?:[\w.-]+/)*[\w.-]+\.(?:py|sh|ya?ml|json|toml|bin)")
 
 
-def logged(step: Step, place: Location) -> Iterator[NotImported]:
+def logged(step: Step) -> Iterator[NotImported]:
     """Yield the file that the program's output goes to."""
     if step.command.writes not in ("", "/dev/null"):
-        yield NotImported(">", place, shown("", step.command.writes), LOGGED, Loss.COSMETIC)
+        yield NotImported(">", step.place, shown("", step.command.writes), LOGGED, Loss.COSMETIC)
 
 
-def ran_by(runner: str, place: Location) -> Iterator[NotImported]:
-    if runner:
-        yield NotImported(runner, place, "", _BROUGHT)
+def ran_by(step: Step) -> Iterator[NotImported]:
+    if step.runner:
+        yield NotImported(step.runner, step.place, "", _BROUGHT)
 
 
-def not_for_pods(
-    words: tuple[str, ...], amounts: NodeAmounts, place: Location
-) -> Iterator[NotImported]:
+def not_for_pods(step: Step, amounts: NodeAmounts) -> Iterator[NotImported]:
     """Yield a program that starts others in a way that does not work in pods."""
-    name, why = program(words), ""
+    name, why = program(step.words), ""
     if name in CONTAINERS:
         why = "a pod is the container: write its program as `exec IMAGE PROGRAM`, or name --image"
     # https://www.deepspeed.ai/getting-started/#resource-configuration-multi-node
-    if name == "deepspeed" and amounts.nodes > 1 and "--no_ssh" not in words:
+    if name == "deepspeed" and amounts.nodes > 1 and "--no_ssh" not in step.words:
         why = "it starts the other nodes by ssh, which pods do not have: start torchrun instead"
     if name in MPI and amounts.nodes > 1:
         why = "it starts the other nodes by ssh or Slurm, which pods do not have: start torchrun"
     if why:
-        yield NotImported(name, place, "", why, Loss.CANNOT_RUN)
+        yield NotImported(name, step.place, "", why, Loss.CANNOT_RUN)

@@ -46,6 +46,7 @@ class Step:
     """
 
     command: ShellCommand
+    place: Location
     words: tuple[str, ...]
     environment: Mapping[str, str]
     given: Mapping[str, Data]
@@ -64,33 +65,39 @@ def step_of(
     command: ShellCommand, place: Location, variables: Mapping[str, str], output: SlurmOutput
 ) -> Step:
     """Return what a command starts. Raise ImportingError for an unknown option."""
-    step = Step(command=command, words=command.words, environment=command.environment, given={})
-    step = _without_wrappers(step, place)
+    step = _without_wrappers(_called(command, place))
     if program(step.words) == "srun":
-        step = _without_wrappers(_of_srun(step, place), place)
+        step = _without_wrappers(_of_srun(step))
     if is_container(step.words):
-        step = unpacked(step, place)
-    return _without_runner(_in_shell(step, place, variables, output))
+        step = unpacked(step)
+    return _without_runner(_in_shell(step, variables, output))
 
 
-def _without_wrappers(step: Step, place: Location) -> Step:
+def _called(command: ShellCommand, place: Location) -> Step:
+    environment = command.environment
+    return Step(
+        command=command, place=place, words=command.words, environment=environment, given={}
+    )
+
+
+def _without_wrappers(step: Step) -> Step:
     """Return the step without the programs in front of its own, such as `sudo` and `env`."""
     inner = unwrapped(step.words)
     return replace(
         step,
         words=inner.words,
         environment={**step.environment, **inner.variables},
-        left=(*step.left, *inner.left(place)),
+        left=(*step.left, *inner.left(step.place)),
     )
 
 
-def _of_srun(step: Step, place: Location) -> Step:
+def _of_srun(step: Step) -> Step:
     """Return the step with srun's own options read off its words. An unexpanded variable in front
     of the program is taken for further options.
     """
-    given, words = options(place, "srun", step.words[1:])
+    given, words = options(step.place, "srun", step.words[1:])
     unknown: list[str] = []
-    if words[:1] and words[0].startswith("$") and (more := _more(words[1:], place)):
+    if words[:1] and words[0].startswith("$") and (more := _more(words[1:], step.place)):
         further, started = more
         unknown = [word for word in words if word.startswith("$") and word not in started]
         words, given = started, {**given, **further}
@@ -119,7 +126,7 @@ def _more(
     return (given, rest) if _is_program(unwrapped(rest).words) else None
 
 
-def training_step(steps: Sequence[Step], place: Location, file: str) -> Step:
+def training_step(steps: Sequence[Step], place: Location) -> Step:
     """Return the step that trains. Raise ImportingError if no step, or more than one, is most
     likely to train, or if it is in a loop.
     """
@@ -134,8 +141,7 @@ def training_step(steps: Sequence[Step], place: Location, file: str) -> Step:
         )
     (step,) = likely
     if step.command.block == "a loop":
-        at = Location(file, step.command.line, step.command.column)
-        raise ImportingError(f"{at}: what trains stands in a loop: write the loop out")
+        raise ImportingError(f"{step.place}: what trains stands in a loop: write the loop out")
     return step
 
 
@@ -220,9 +226,7 @@ def _may_train(step: Step) -> bool:
     return bool(name) and not is_known and "$" not in name
 
 
-def _in_shell(
-    step: Step, place: Location, variables: Mapping[str, str], output: SlurmOutput
-) -> Step:
+def _in_shell(step: Step, variables: Mapping[str, str], output: SlurmOutput) -> Step:
     """Return the step with the program that its `sh -c` script trains with, or unchanged if the
     step starts no shell or the script has no single such program.
     """
@@ -231,14 +235,7 @@ def _in_shell(
         return step
     given = {**variables, **step.environment}
     inside = shell.commands(step.words[at + 1], given, output)
-    plain = [
-        _without_runner(
-            _without_wrappers(
-                replace(step, command=c, words=c.words, environment=c.environment), place
-            )
-        )
-        for c in inside
-    ]
+    plain = [_without_runner(_without_wrappers(_called(c, step.place))) for c in inside]
     likely = _most_likely(plain)
     if len(likely) != 1 or likely[0].command.block:
         return step
@@ -248,7 +245,7 @@ def _in_shell(
         words=training.words,
         runner=training.runner,
         environment={**step.environment, **training.environment},
-        left=training.left,
+        left=(*step.left, *training.left),
         inside=tuple(command for command in inside if command is not training.command),
     )
 
