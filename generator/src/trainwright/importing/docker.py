@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from trainwright.datatypes.data import Data
@@ -20,30 +20,16 @@ _OPTIONS = options.options_of("docker run")
 
 def _read(line: Line) -> Source:
     given, (image, *words) = _parsed(line)
-    names: dict[str, str] = {"/spec/services/train/image": "IMAGE"}
-    service: dict[str, Data] = {"image": image}
-    for name, option in _OPTIONS.items():
-        if name in given and option.read and not option.parts:
-            value = given[name]
-            service[option.read] = list(value) if isinstance(value, tuple) else value
-            names[f"/spec/services/train/{option.read}"] = name
-    for key, first, value in _structured(given):
-        if isinstance(service.get(key), list):
-            service[key] += value
-        else:
-            service[key] = value
-        names[f"/spec/services/train/{key}"] = first
-    _resources(service, given, names)
-    if words:
-        service["command"] = words
-        names["/spec/services/train/command"] = "COMMAND"
-    if isinstance(service.get("entrypoint"), str):
-        service["entrypoint"] = [service["entrypoint"]]
     named = str(given.get("--name", "")) or image
+    service, names = options.carried(_OPTIONS, given, {"image": image}, _VALUES)
+    names = {"/image": "IMAGE", **names}
+    if words:
+        service = {**service, "command": words}
+        names["/command"] = "COMMAND"
     file = SourceObject(
         body={"name": "", "services": {"train": mapped(service, _escaped)}},
         place=lambda _: line.place,
-        called=call({k.removeprefix("/spec"): v for k, v in names.items()}),
+        called=call({f"/services/train{at}": name for at, name in names.items()}),
     )
     ((_, part),) = services(file)
     written = {name: shown("", value) for name, value in given.items() if isinstance(value, str)}
@@ -92,20 +78,10 @@ def _escaped(data: Data) -> Data:
     return data.replace("$", "$$") if isinstance(data, str) else data
 
 
-def _structured(given: dict[str, Data]) -> Iterator[tuple[str, str, Data]]:
-    """Yield the keys of a service for options that have parts, each after its option."""
-    for text in given.get("--mount", ()):
-        yield "volumes", "--mount", [_mount(text)]
-    for text in given.get("--tmpfs", ()):
-        target, _, options = text.partition(":")
-        size = re.search(r"(?:^|,)size=([^,]+)", options)
-        yield (
-            "volumes",
-            "--tmpfs",
-            [{"type": "tmpfs", "target": target, **({"tmpfs": {"size": size[1]}} if size else {})}],
-        )
-    if "--stop-timeout" in given:
-        yield "stop_grace_period", "--stop-timeout", f"{given['--stop-timeout']}s"
+def _tmpfs(text: str) -> dict[str, Data]:
+    target, _, options = text.partition(":")
+    size = re.search(r"(?:^|,)size=([^,]+)", options)
+    return {"type": "tmpfs", "target": target, **({"tmpfs": {"size": size[1]}} if size else {})}
 
 
 _MOUNT = {
@@ -130,22 +106,7 @@ def _mount(text: str) -> dict[str, Data]:
     return fields
 
 
-def _resources(service: dict[str, Data], given: dict[str, Data], names: dict[str, str]) -> None:
-    """Set the amounts of a service, as its `deploy` has them, and note their options in `names`."""
-    limits = {"memory": given.get("--memory"), "cpus": given.get("--cpus")}
-    amounts: dict[str, Data] = {}
-    if any(limits.values()):
-        amounts["limits"] = {key: value for key, value in limits.items() if value}
-        for key, option in (("memory", "--memory"), ("cpus", "--cpus")):
-            names[f"/spec/services/train/deploy/resources/limits/{key}"] = option
-    if "--gpus" in given:
-        amounts["reservations"] = {"devices": [_devices(str(given["--gpus"]))]}
-        names["/spec/services/train/deploy/resources/reservations"] = "--gpus"
-    if amounts:
-        service["deploy"] = {"resources": amounts}
-
-
-def _devices(text: str) -> dict[str, Data]:
+def _devices(text: str) -> list[Data]:
     """Return the devices of `all`, a number, `count=2`, or `"device=0,1"`.
 
     A field that follows, as in `device=0,capabilities=utility`, is not a device.
@@ -155,7 +116,17 @@ def _devices(text: str) -> dict[str, Data]:
     count: Data = int(number[1]) if number else "all"
     if ids and ids[1] != "all":
         count = len(ids[1].split(","))
-    return {"driver": "nvidia", "count": count, "capabilities": ["gpu"]}
+    return [{"driver": "nvidia", "count": count, "capabilities": ["gpu"]}]
+
+
+# What options become in a service, if that is not what is written.
+_VALUES: Mapping[str, Callable[[Data], Data]] = {
+    "--entrypoint": lambda program: [program],
+    "--mount": lambda texts: [_mount(text) for text in texts],
+    "--tmpfs": lambda texts: [_tmpfs(text) for text in texts],
+    "--stop-timeout": lambda seconds: f"{seconds}s",
+    "--gpus": _devices,
+}
 
 
 # https://github.com/NVIDIA/nvidia-docker wraps `docker` and selects its runtime.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from trainwright.datatypes.data import Data, stated
+from trainwright.datatypes.pointer import Pointer, with_value
 from trainwright.importing import options
 from trainwright.importing.commandline import CommandReader, Line, call, taken_literally
 from trainwright.importing.reader import made
@@ -63,53 +64,29 @@ _CONTAINER = f"{_POD}/containers/0"
 def _manifest(given: dict[str, Data], image: str) -> tuple[dict[str, Data], dict[str, str]]:
     """Return the manifest, and which option each part of it is from."""
     workers = int(str(given.get("--num_workers", "2")))
-    volumes, mounts = _volumes(str(given.get("--volume", "")))
     container = {
         "name": "pytorch",
         "image": image,
-        "imagePullPolicy": given.get("--image_pull_policy", "Always"),
+        "imagePullPolicy": "Always",
         "command": shlex.split(str(given["--job_command"])),
-        "resources": {
-            kind: _amounts(str(given[option]))
-            for kind, option in (
-                ("requests", "--worker_resource_request"),
-                ("limits", "--worker_resource_limit"),
-            )
-            if option in given
-        },
-        "env": list(_env(given["--envs"])) if "--envs" in given else [],
-        "volumeMounts": mounts,
     }
-    pod = {
-        "containers": [stated(container)],
-        "volumes": volumes,
-        "priorityClassName": given.get("--worker_pod_priority"),
-    }
-    worker = {
-        "replicas": workers,
-        "template": {"spec": stated(pod)},
-        "restartPolicy": given.get("--restart_policy"),
-    }
+    worker = {"replicas": workers, "template": {"spec": {"containers": [container]}}}
     spec = {
         "elasticPolicy": {"minReplicas": 1, "maxReplicas": workers},
-        "pytorchReplicaSpecs": {"Worker": stated(worker)},
+        "pytorchReplicaSpecs": {"Worker": worker},
     }
-    metadata = {"name": given["--job_name"], "namespace": given.get("--namespace")}
-    body = made(KIND, stated(metadata), spec)
+    job = made(KIND, {"name": given["--job_name"]}, spec)
+    body, names = options.carried(_OPTIONS, given, job, _VALUES)
+    if mounts := _mounts(given.get("--volume", "")):
+        body = with_value(body, Pointer(f"{_CONTAINER}/volumeMounts"), mounts)
     return body, {
-        "/metadata/namespace": "--namespace",
         "/spec": "--num_workers",
-        "/spec/pytorchReplicaSpecs/Worker/restartPolicy": "--restart_policy",
         _POD: "--volume",
-        f"{_POD}/priorityClassName": "--worker_pod_priority",
         f"{_CONTAINER}/name": "(the container)",
         f"{_CONTAINER}/image": "--worker_image" if "--worker_image" in given else "--image_name",
         f"{_CONTAINER}/imagePullPolicy": "--image_pull_policy",
         f"{_CONTAINER}/command": "--job_command",
-        f"{_CONTAINER}/resources/requests": "--worker_resource_request",
-        f"{_CONTAINER}/resources/limits": "--worker_resource_limit",
-        f"{_CONTAINER}/env": "--envs",
-        f"{_CONTAINER}/volumeMounts": "--volume",
+        **names,
     }
 
 
@@ -119,31 +96,44 @@ def _amounts(text: str) -> dict[str, str]:
     return {_VENDOR_GPU.get(name.strip(), name.strip()): value for name, _, value in pairs}
 
 
-def _env(text: str) -> Iterator[dict[str, Data]]:
-    """Yield the variables of `A=1,B=x,y`: a comma ends a value only before a name and `=`."""
-    for pair in re.split(r",(?=[A-Za-z_]\w*=)", text):
-        name, _, value = pair.partition("=")
-        yield {"name": name, "value": value}
+def _env(text: str) -> list[Data]:
+    """Return the variables of `A=1,B=x,y`: a comma ends a value only before a name and `=`."""
+    pairs = (pair.partition("=") for pair in re.split(r",(?=[A-Za-z_]\w*=)", text))
+    return [{"name": name, "value": value} for name, _, value in pairs]
 
 
-def _volumes(text: str) -> tuple[list[Data], list[Data]]:
-    """Return volumes and mounts of `host_path=/a,mount_path=/b;claim_name=c,mount_path=/d`."""
-    volumes: list[Data] = []
-    mounts: list[Data] = []
+def _mounted(text: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield name and fields of `host_path=/a,mount_path=/b;claim_name=c,mount_path=/d`."""
     for index, entry in enumerate(part for part in text.split(";") if part):
-        fields = {k.strip(): v for k, _, v in (pair.partition("=") for pair in entry.split(","))}
-        name = f"volume-{index}" if index else "volume"
+        pairs = (pair.partition("=") for pair in entry.split(","))
+        yield f"volume-{index}" if index else "volume", {k.strip(): v for k, _, v in pairs}
+
+
+def _volumes(text: str) -> list[Data]:
+    volumes: list[Data] = []
+    for name, fields in _mounted(text):
+        host = {"path": fields.get("host_path"), "type": fields.get("type")}
+        source: Data = {"hostPath": stated(host)}
         if "claim_name" in fields:
-            source: Data = {"persistentVolumeClaim": {"claimName": fields["claim_name"]}}
-        else:
-            host = {"path": fields.get("host_path"), "type": fields.get("type")}
-            source = {"hostPath": stated(host)}
+            source = {"persistentVolumeClaim": {"claimName": fields["claim_name"]}}
         volumes.append({"name": name, **source})
-        mount = {"name": name, "mountPath": fields.get("mount_path", "")}
-        if "sub_path" in fields:
-            mount["subPath"] = fields["sub_path"]
-        mounts.append(mount)
-    return volumes, mounts
+    return volumes
+
+
+def _mounts(text: str) -> list[Data]:
+    mounts: list[Data] = []
+    for name, fields in _mounted(text):
+        inside = {"subPath": fields["sub_path"]} if "sub_path" in fields else {}
+        mounts.append({"name": name, "mountPath": fields.get("mount_path", ""), **inside})
+    return mounts
+
+
+_VALUES: Mapping[str, Callable[[Data], Data]] = {
+    "--worker_resource_request": _amounts,
+    "--worker_resource_limit": _amounts,
+    "--envs": _env,
+    "--volume": _volumes,
+}
 
 
 def _unknown(word: str, line: Line) -> NotImported:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 import click
@@ -10,6 +10,7 @@ import click
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.pointer import Pointer, lookup, with_value
 from trainwright.importing.commandline import Line
 from trainwright.kinds.reading import ImportingError, Loss, NotImported, shown, table
 
@@ -18,15 +19,11 @@ _WORDS = "words"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One row of the table for one option: what it takes, and where it goes or why it is left.
-
-    An option of several `parts` has to be taken apart before it is a value of what is `read`.
-    """
+    """One row of the table for one option: what it takes, and where it goes or why it is left."""
 
     spellings: tuple[str, ...]
     takes: str
     read: str = ""
-    parts: bool = False
     loss: str = Loss.BEHAVIOUR
     why: str = "a job spec has no field for it"
 
@@ -73,7 +70,11 @@ def parse(
         context = command.make_context(name, list(line.words[skip:]), resilient_parsing=False)
     except click.UsageError as error:
         raise ImportingError(f"{line.place}: {name}: {error.format_message()}") from error
-    given = {key: value for key, value in context.params.items() if value not in (None, (), False)}
+    given = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in context.params.items()
+        if value not in (None, (), False)
+    }
     return given, tuple(given.pop(_WORDS, ()))
 
 
@@ -82,6 +83,28 @@ def _parameter(option: Option) -> click.Option:
     made = click.Option(option.spellings, multiple=option.takes == "several", is_flag=is_flag)
     made.name = option.spellings[0]
     return made
+
+
+def carried(
+    options: Options,
+    given: Mapping[str, Data],
+    body: Data,
+    values: Mapping[str, Callable[[Data], Data]],
+) -> tuple[Data, dict[str, str]]:
+    """Return an object with the options that are read at a pointer, and the option of each pointer.
+
+    `values` are how what is written for some becomes the value there.
+    """
+    names: dict[str, str] = {}
+    for name, option in options.items():
+        if name in given and option.read.startswith("/"):
+            at = Pointer(option.read)
+            value = values[name](given[name]) if name in values else given[name]
+            before = lookup(body, at)
+            value = [*before, *value] if isinstance(before, list) else value
+            body = with_value(body, at, value)
+            names[at] = name
+    return body, names
 
 
 def left(options: Options, given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:
