@@ -312,6 +312,7 @@ def test_files_of_another_run_that_were_put_back(repository: Repository) -> None
 
 def test_a_job_that_comes_and_one_that_goes(repository: Repository) -> None:
     repository.job("prod/c")
+    edit(repository, "prod/jobs/c.yaml", "train.py", "evaluate.py")
     (repository.root / "environments/prod/jobs/b.yaml").unlink()
     assert {job: places for job, (_, places) in causes(repository).items()} == {
         "prod/b": ["prod/jobs/b.yaml:1 "],

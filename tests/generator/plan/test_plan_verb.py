@@ -194,6 +194,7 @@ def test_a_waiver_that_a_merge_adds_to_a_job_counts(
 
 def test_a_new_job_and_one_that_is_gone(cloned: Repository) -> None:
     cloned.job("prod/second", GPUS.replace("resources: {gpu: 4}\n", ""))
+    edit(cloned, "prod/jobs/second.yaml", "train.py", "evaluate.py")
     (cloned.root / "environments/prod/jobs/llm.yaml").unlink()
     gone, new = plan(cloned)["changes"]
     assert (gone["job"], gone["action"]) == ("prod/llm", "left running")

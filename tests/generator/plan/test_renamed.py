@@ -403,6 +403,98 @@ def test_a_renamed_job_trains_again(prune: str, copied: Copied, tmp_path: Path) 
     assert deleted(said(prod)) & applied(prod) == set()
 
 
+@pytest.mark.parametrize(
+    ("new", "extra", "linked"),
+    [
+        ("nodes: 3", "", True),
+        ("nodes: 2", "flags: {lr: 0.1}\n", True),
+        ("nodes: 3", "env: {A: '1', B: '2', C: '3', D: '4', E: '5', F: '6', G: '7'}\n", False),
+    ],
+)
+def test_a_job_that_is_renamed_and_edited_is_the_one_with_most_of_its_values(
+    new: str, extra: str, linked: bool, prod: Repository
+) -> None:
+    (prod.root / "environments/prod/jobs/vit.yaml").unlink()
+    _job(prod, "prod/vision", extra)
+    prod.edit("prod/jobs/vision.yaml", "nodes: 2", new)
+    _job(prod, "prod/other")  # is vit as it was, but for another program
+    prod.edit("prod/jobs/other.yaml", "train.py", "evaluate.py")
+    render(prod)
+    changes = {it["job"]: (it["action"], it["was"]) for it in plan(prod)["changes"]}
+    alone = {"prod/vision": ("starts", ""), "prod/vit": ("left running", "")}
+    renamed = {"prod/vision": ("new run", "prod/vit")}
+    assert changes == {"prod/other": ("starts", ""), **(renamed if linked else alone)}
+
+
+def _elsewhere(made: Repository, old: str, new: str) -> None:
+    made.environment("dev", ENVIRONMENT)
+    made.edit("dev/environment.yaml", old, new)
+    jobs = made.root / "environments/prod/jobs/next.yaml"
+    jobs.rename(made.write("dev/jobs/next.yaml", ""))
+
+
+def _without_claim(made: Repository) -> None:
+    made.edit("prod/environment.yaml", "confirm", "immediate")
+    (made.root / "environments/prod/objects/work.yaml").unlink()
+    made.edit("prod/objects/plain.yaml", "a: b", "a: c")
+
+
+IN_WORK = "/work/llm/LLM on claim work"
+RESUMED: dict[str, tuple[Callable[[Repository], object], str]] = {
+    "it goes on": (lambda _: None, f"resumes from the checkpoints in {IN_WORK}"),
+    "it has left git": (
+        lambda made: made.edit("prod/jobs/next.yaml", "LLM", "OLD"),
+        "resumes from the checkpoints in /work/llm/OLD on claim work",
+    ),
+    "it never was": (
+        lambda made: made.edit("prod/jobs/next.yaml", "LLM", "llm-deadbeef"),
+        "loads the checkpoints in /work/llm/llm-deadbeef on claim work, if there are any: git has "
+        "no run llm-deadbeef",
+    ),
+    "another claim": (
+        lambda made: made.edit("prod/jobs/next.yaml", "claim: work", "claim: other"),
+        "cannot resume from /work/llm/LLM on claim other, unless what LLM saved on claim work is "
+        "copied there",
+    ),
+    "another namespace": (
+        lambda made: _elsewhere(made, "namespace: training", "namespace: dev"),
+        f"cannot resume from {IN_WORK}, unless what LLM saved in namespace training is copied there",
+    ),
+    "another cluster": (
+        lambda made: _elsewhere(made, "prune:", "destination: {name: other}\n  prune:"),
+        f"cannot resume from {IN_WORK}, unless what LLM saved in another cluster is copied there",
+    ),
+    "no claim": (_without_claim, "cannot resume from /work/llm/LLM: the merge deletes claim work"),
+}
+
+
+@pytest.mark.parametrize("case", RESUMED)
+def test_a_new_job_says_what_it_resumes_from(case: str, prod: Repository) -> None:
+    """The run after which the folder is called is found in git, though it has left it."""
+    change, told = RESUMED[case]
+    old = _object(prod)
+    prod.edit("prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    merged(prod)
+    names = {"OLD": old, "LLM": _object(prod)}
+    _job(prod, "prod/next", SAVES.replace("path: llm", "path: next, resumeFrom: llm/LLM"))
+    change(prod)
+    spec = next(prod.root.glob("environments/*/jobs/next.yaml"))
+    for short, name in names.items():
+        spec.write_text(spec.read_text().replace(short, name))
+        told = told.replace(short, name)
+    (found,) = (it for it in plan(prod)["changes"] if it["job"].endswith("/next"))
+    assert found["action"] == "starts"
+    assert found["why"].partition("; ")[2] == told
+    assert told in " ".join(said(prod).split())
+    assert told in " ".join(said(prod, "markdown").split())
+
+
+def _object(made: Repository) -> str:
+    lock = made.root / "environments/prod/rendered/llm/run.lock"
+    name: str = json.loads(lock.read_text())["object"]
+    return name
+
+
 def test_a_claim_that_leaves_git_is_not_to_be_deleted_under_a_run(prod: Repository) -> None:
     (prod.root / "environments/prod/objects/work.yaml").unlink()
     render(prod)

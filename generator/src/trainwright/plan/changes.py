@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import filterfalse
+from itertools import filterfalse, product
 from operator import eq
 
 from trainwright.datatypes.environment import Environment, Waiver
@@ -15,6 +15,7 @@ from trainwright.datatypes.layout import WIRING, JobFile
 from trainwright.datatypes.listing import plural
 from trainwright.files.memo import Owner, tracked
 from trainwright.objects.departure import applied_by_job
+from trainwright.objects.naming import job_of_run
 from trainwright.plan import actions, causes, words
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.merge import Merge
@@ -28,7 +29,7 @@ from trainwright.plan.model import (
 )
 from trainwright.plan.places import sharing
 from trainwright.plan.revision import Revision, files_of
-from trainwright.plan.training import Training, gpus_of
+from trainwright.plan.training import Training, gpus_of, resumption
 from trainwright.render.job import Rendered
 from trainwright.rules.policy import waived
 from trainwright.rules.quota import declared_quota_exceeded
@@ -261,8 +262,8 @@ class JobChanges(Owner):
 
     def _met(self, after: PlannedRun, sides: _Sides) -> str:
         """Return, in words, what happens to a run whose object may still be in the cluster."""
-        texts = self._earlier.texts(sides.file, after.object) or after.files
-        runs = (replace(after, files=texts), after)
+        there = self._earlier.recorded(sides.file, after.object)
+        runs = (replace(after, files=there.texts()) if there else after, after)
         action, why = actions.decide(*(Training(run, sides.environment) for run in runs))
         again = "`trainwright rerun` begins another run"
         if action is Action.UNCHANGED:
@@ -318,12 +319,33 @@ class JobChanges(Owner):
         why, never = change.why, words.never(change) or _waits_behind(change, sides)
         if change.action is Action.NEW_RUN:
             return replace(change, why=f"{why}; {never}") if never else change
-        why = never or why
+        why = "; ".join(filter(None, (never or why, self._resumption(change, sides))))
         if (waits := self._waits_for(change.file)) and why.startswith("at once"):
             why = f"{waits}{why.removeprefix('at once')}"
         elif waits:
             why = f"{why}; {waits}"
         return replace(change, why=why)
+
+    def _resumption(self, change: JobChange, sides: _Sides) -> str:
+        """Return from where a new job resumes, by the run after which that folder is called; "" if
+        it names none.
+        """
+        file, after = change.file, change.after
+        assert after is not None
+        deleted = self._merge.deleted(file.environment)
+        run = Training(after, sides.environment, deleted=deleted)
+        if not run.read:
+            return ""
+        former = self._merge.former(file.environment)
+        there = dict.fromkeys((former, *sorted(self._before.survey.jobs)))
+        for name, environment in product(run.read[0].runs, there):
+            recorded = self._earlier.recorded(JobFile(environment, job_of_run(name)), name)
+            if recorded:
+                files, target = recorded.texts(), recorded.record.target
+                saved = replace(after, object=name, files=files, target=target)
+                applying = self._before.environments.get(environment)
+                return resumption(Training(saved, applying), run)
+        return resumption(None, run)
 
     def _unadmitted(self, change: JobChange, sides: _Sides) -> CapacityCheck | None:
         """Return the quota of a queue that never admits a run, which asks for more than that; None

@@ -10,6 +10,7 @@ from trainwright.datatypes.layout import RENDERED, JobFile
 from trainwright.files.git import Repository
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
+from trainwright.runs.record import Recorded
 
 # The job to which the following lines of a diff belong, and an object in one of them.
 _OBJECT = re.compile(
@@ -51,15 +52,18 @@ class Earlier:
                     file = JobFile(environment.decode(), job.decode())
         return {file: self._known[file] for file in wanted}
 
-    def texts(self, file: JobFile, name: str) -> dict[str, str]:
-        """The files of a job's run as they were last committed under the name of an object."""
+    def recorded(self, file: JobFile, name: str) -> Recorded | None:
+        """A job's run as it was last committed under the name of an object, with all its files;
+        None if no commit has these.
+        """
         path = self._path(file)
         for commit in self._repository.line(*_COMMITS, self.commit, "--", path).split():
             tree = self._repository.tree(commit, self._inside, later=RENDERED)
             recorded = RenderedFolder(tree, file.environment).recorded(file.name)
-            if recorded is not None and recorded.record.object == name and recorded.intact:
-                return recorded.texts()
-        return {}
+            record = recorded.record if recorded and recorded.intact else None
+            if record and record.object == name and record.files:
+                return recorded
+        return None
 
     def _path(self, file: JobFile) -> str:
         return join(self._inside, records.path(file))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
 from itertools import filterfalse
 
 from trainwright.datatypes.environment import Destination, Environment
 from trainwright.datatypes.layout import JobFile
+from trainwright.datatypes.pointer import Pointer, leaves
 from trainwright.datatypes.same import digest_of_data
 from trainwright.objects.naming import wiring
 from trainwright.plan import object_changes
@@ -75,7 +76,8 @@ def jobs(
 ) -> Mapping[JobFile, JobFile]:
     """Return, by new jobs that a merge touches, those that they were before, or share a run with:
     the ones with the object of their run; else the ones with their name in an environment that
-    was `renamed`; else removed ones of the same environment, with the same content.
+    was `renamed`; else removed ones of the same environment, with the same content, or with most of
+    it and the same program.
     """
     new = [file for file in sorted(touched) if after.has(file) and not before.has(file)]
     gone = [file for file in sorted(touched) if before.has(file) and not after.has(file)]
@@ -93,10 +95,18 @@ def jobs(
     def copied(file: JobFile) -> JobFile | None:
         return alike.get((file.environment, _content(after, file))) if gone else None
 
+    def edited(file: JobFile) -> JobFile | None:
+        values = _values(after, file)
+        free = (it for it in gone if it.environment == file.environment and it not in taken())
+        shared = {it: len(there & values) for it in free if _is_alike(there := old[it], values)}
+        return max(shared, key=lambda it: shared[it], default=None)
+
+    old = {it: _values(before, it) for it in gone} if new else {}
     found: dict[JobFile, JobFile] = {}
-    for find in (same, named, copied):
+    taken = found.values
+    for find in (same, named, copied, edited):
         for file in filterfalse(found.__contains__, new):
-            if (other := find(file)) and (find is same or other not in found.values()):
+            if (other := find(file)) and (find is same or other not in taken()):
                 found[file] = other
     return found
 
@@ -106,6 +116,22 @@ def _content(side: Revision, file: JobFile) -> str:
     spec = side.job(file).loaded.spec
     data = {key: value for key, value in spec.data.items() if key != "name"} if spec else {}
     return digest_of_data(data) if data else ""
+
+
+def _values(side: Revision, file: JobFile) -> Set[tuple[Pointer, str]]:
+    """Return what the file of a job itself sets, without its name; nothing for one with errors."""
+    spec = side.job(file).loaded.spec
+    own = leaves(spec.layers[-1].data) if spec else ()
+    return {(path, repr(value)) for path, value in own if path not in _UNLIKE}
+
+
+_UNLIKE = ("/apiVersion", "/kind", "/name")
+
+
+def _is_alike(one: Set[tuple[Pointer, str]], other: Set[tuple[Pointer, str]]) -> bool:
+    """Whether two jobs start the same program, with most of their values the same."""
+    program = any(path.within("/entrypoint") for path, _ in one ^ other)
+    return not program and 2 * len(one & other) > max(len(one), len(other))
 
 
 def applied_by(was: Environment | None, now: Environment | None) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from trainwright.kinds.subjects import pod_templates
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.departure import Departure, End, pruning
 from trainwright.objects.departure import end as end_of
+from trainwright.objects.naming import job_of_run
 from trainwright.objects.pods.storage import (
     Setting,
     mount_at,
@@ -88,10 +89,22 @@ class Saved:
         return f"{self.folder} on {self.volume}" if self.volume else self.folder
 
     @property
+    def runs(self) -> tuple[str, ...]:
+        """The parts of its path that may be names of runs, the last first."""
+        return tuple(it for it in reversed(self.path.split("/")) if job_of_run(it) != it)
+
+    @property
     def why_lost(self) -> str:
         """Why what is saved there does not outlast the pods."""
         deleted = ", which the merge deletes" if self.is_deleted else ""
         return f"{self.folder} is on {self.volume or 'no volume'}{deleted}"
+
+    @property
+    def loaded(self) -> str:
+        """What a run begins with that reads it, where none is known to have saved there."""
+        if self.is_deleted:
+            return f"cannot resume from {self.folder}: the merge deletes {self.volume}"
+        return f"loads the checkpoints in {self.where}, if there are any"
 
     def has(self, other: Saved) -> bool:
         """Whether another place is this one or below it, wherever each pod has it."""
@@ -340,6 +353,30 @@ def _replacement(before: Training, after: Training) -> str:
     return f"the merge deletes {name}, which is {state}; {start}"
 
 
+def resumption(saved: Training | None, after: Training) -> str:
+    """Return from where the run of a new job resumes, in words; `saved` is the run after which the
+    folder is called, if git had one.
+    """
+    place = after.read[0]
+    if saved is None or place.is_deleted:
+        unknown = next((f": git has no run {name}" for name in place.runs[:1]), "")
+        return place.loaded + ("" if place.is_deleted else unknown)
+    if elsewhere := _elsewhere(saved, after):
+        return (
+            f"cannot resume from {place.where}, unless what {saved.run.object} saved in "
+            f"{elsewhere} is copied there"
+        )
+    return _begun(saved, after)
+
+
+def _elsewhere(saved: Training, after: Training) -> str:
+    """Return where a run is that another does not see, "" if that is no other place."""
+    clusters = {it.environment.gitops.destination for it in (saved, after) if it.environment}
+    if len(clusters) > 1:
+        return "another cluster"
+    return f"namespace {saved.namespace}" if _is_moved(saved, after) else ""
+
+
 def _start(before: Training, after: Training) -> str:
     """Return when the new run begins and where, judged by the folders that both save to or read."""
     there, name = "", after.run.object
@@ -369,11 +406,9 @@ def _begun(before: Training, after: Training) -> str:
 
 def _loaded(before: Training, read: Saved) -> str:
     """Return what a run begins with that reads a place in which the one before did not save."""
-    if read.is_deleted:
-        return f"cannot resume from {read.folder}: the merge deletes {read.volume}"
     there = next((it for it in before.saved() if it.folder == read.folder), None)
-    if there is None:
-        return f"loads the checkpoints in {read.where}, if there are any"
+    if there is None or read.is_deleted:
+        return read.loaded
     return (
         f"cannot resume from {read.where}, unless what {before.run.object} saved on "
         f"{there.volume} is copied there"
