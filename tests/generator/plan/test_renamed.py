@@ -318,6 +318,51 @@ def test_flux_deletes_nothing_until_its_kustomization_is_deleted(
     assert deleted(text) == set()
 
 
+@pytest.mark.parametrize(
+    ("make", "by", "told"),
+    [
+        (_prod, "job", "deletes them at once, and no run with them"),
+        (
+            _immediate,
+            "job",
+            "",
+        ),  # the ApplicationSet deletes its Applications, wiring/ synced or not
+        (_immediate, "environment", "deletes them at once, and no run with them"),
+        (
+            _flux,
+            "job",
+            "deletes them at once, and with them each run that training-live has not applied by "
+            "then: merge `prune: confirm` and apply wiring/ first, or keep them by `gitops.name: "
+            "training-prod` in environments/live/environment.yaml",
+        ),
+    ],
+)
+def test_what_a_sync_of_wiring_deletes_at_a_rename(
+    make: Callable[[Path], None], by: str, told: str, copied: Copied, tmp_path: Path
+) -> None:
+    """Of what `gitops wire` writes a Kustomization deletes what it applied, an Application only
+    with a finalizer. Nothing is told where wiring/ is elsewhere, or has the same names.
+    """
+    prod = copied(make, tmp_path / "clone")
+    prod.edit("prod/environment.yaml", "  engine", f"  applications: {by}\n  engine")
+    wired = ("gitops", "wire", "--out", str(prod.root / "wiring"))
+    merged(prod)
+    for has_wiring, name in ((False, ""), (True, ""), (True, "training-prod")):
+        if has_wiring:
+            assert prod.run(*wired).exit_code == 0
+            merged(prod)
+        rename(prod)
+        if name:
+            prod.edit("live/environment.yaml", "  engine", f"  name: {name}\n  engine")
+        render(prod)
+        notes = (said(prod), said(prod, "markdown"))
+        rename(prod, "live", "prod")
+        git(prod.root, "checkout", "--quiet", "--", ".")
+        is_told = bool(has_wiring and told and not name)
+        assert ["a sync of wiring/ that prunes" in it for it in notes] == [is_told] * 2
+        assert not is_told or all(f"a sync of wiring/ that prunes {told}" in it for it in notes)
+
+
 def test_what_a_copied_environment_begins_with_is_there_already(prod: Repository) -> None:
     copy(prod)
     render(prod)

@@ -9,7 +9,7 @@ from operator import eq, is_
 from pathlib import Path
 
 from trainwright.datatypes.data import mapping
-from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.environment import Environment, GitOps
 from trainwright.datatypes.finding import Finding, Location, ValueChange
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import WIRING, JobFile, environment_path, is_wiring_of
@@ -248,7 +248,7 @@ class Comparison(Owner):
         if name not in before.survey.jobs:
             return None
         environment = before.environments.get(name)
-        applied = environment is not None and environment.gitops.engine != "none"
+        gitops = environment.gitops if environment else GitOps(engine="none")
         wiring = f"{WIRING}/{name}"
         there = self._after.tree.kind(wiring)  # of which `gitops wire` tells what to do
         wiring = wiring if before.tree.kind(wiring) else ""
@@ -256,11 +256,12 @@ class Comparison(Owner):
         kept = self._after.ledger(renamed).runs if renamed else {}
         return Removal(
             finished=tuple(run for run in before.ledger(name).runs if run not in kept),
-            applied=applied and not there,
+            applied=gitops.engine != "none" and not there,
             wiring=wiring,
             renamed=renamed,
             applied_by=names.applied_by(environment, self.merge.environment(renamed)),
-            refuses=environment is not None and environment.gitops.engine == "argocd",
+            refuses=gitops.engine == "argocd",
+            prunes=(gitops.engine, gitops.prune) == ("flux", "immediate"),
         )
 
     @tracked(same=eq)

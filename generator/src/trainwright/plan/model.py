@@ -247,7 +247,8 @@ class Removal:
 
     One that is `renamed` keeps what it has in the cluster, under that name. Where an engine applies
     that by objects under another name than before, `applied_by` are both names; Argo CD `refuses`
-    what bears the mark of the first.
+    what bears the mark of the first, and Flux `prunes`, as it deletes its own objects, what the
+    others have not applied yet.
     """
 
     finished: tuple[str, ...] = ()
@@ -256,6 +257,7 @@ class Removal:
     renamed: str = ""
     applied_by: tuple[str, ...] = ()
     refuses: bool = False
+    prunes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -463,13 +463,21 @@ def _after_renaming(plan: Plan, name: str, removal: Removal) -> Iterator[str]:
     if not removal.applied_by:
         return
     was, now = removal.applied_by
+    named = f"`gitops.name: {was}` in {environment_path(removal.renamed)}"
     if removal.refuses:
         yield (
             f"what Argo CD has applied bears the mark of {was}, and every sync of {now} fails "
-            f"until it bears its own: `gitops.name: {was}` in "
-            f"{environment_path(removal.renamed)} keeps the mark"
+            f"until it bears its own: {named} keeps the mark"
         )
     yield f"the objects of {was} are to be deleted only once {now} has synced"
+    if removal.wiring and removal.prunes:
+        yield (
+            f"a sync of {WIRING}/ that prunes deletes them at once, and with them each run that "
+            f"{now} has not applied by then: merge `prune: confirm` and apply {WIRING}/ first, or "
+            f"keep them by {named}"
+        )
+    elif removal.wiring and not made_again:
+        yield f"a sync of {WIRING}/ that prunes deletes them at once, and no run with them"
 
 
 def policy(change: SettingChange) -> str:
