@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -185,3 +187,100 @@ def test_runs_and_jobs_that_start_are_one_phrase(copied: Copied, tmp_path: Path)
     prod.edit("prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
     prod.job("prod/new")
     assert _lines(prod)[0].startswith("Starts 1 run beside the old one and 1 job · ")
+
+
+POOL = "h100: {resource: nvidia.com/gpu, gpusPerNode: 8, pricePerGpuHour: 2}"
+SELECTED = POOL.replace("resource", "nodeSelector: {gpu: a100}, resource").replace("h100:", "a100:")
+RENAMED = [
+    'prod: pool h100 removed: pools.h100: {"pricePerGpuHour": 2} → (unset) (ENV:6:8)',
+    'prod: pool h200 added: pools.h200: (unset) → {"pricePerGpuHour": 3} (ENV:6:112)',
+]
+AT_3 = POOL.replace("h100", "h200").replace("Hour: 2", "Hour: 3")
+
+
+@pytest.mark.parametrize(
+    ("pools", "llm", "first", "lines", "rows"),
+    [
+        (
+            f"{SELECTED}, {AT_3}",
+            "pool: h200",
+            "No job changes · +$32",
+            RENAMED,
+            ["h100 16 → 0 GPUs 32 → 0 $64 → $0", "h200 0 → 16 GPUs 0 → 32 $0 → $96"],
+        ),
+        (
+            f"{SELECTED}, {AT_3.replace(', pricePerGpuHour: 3', '')}",
+            "pool: h200",
+            "No job changes",
+            [RENAMED[0], "prod: pool h200 added: pools.h200: (unset) → {} (ENV:6:112)"],
+            ["h100 16 → 0 GPUs 32 → 0 $64 → $0", "h200 0 → 16 GPUs 0 → 32"],
+        ),
+        (
+            SELECTED,
+            "pool: a100",
+            "Starts 1 run beside the old one · removes pool h100 under 1 run · +32 GPU-h · +$64",
+            ["prod: pool h100 removed, on which RUN stays: pools.h100: "
+             '{"pricePerGpuHour": 2} → (unset) (ENV:6:8)'],
+            ["a100 0 → 16 GPUs 0 → 32 $0 → $64", "h100 16 GPUs 32 $64"],
+        ),
+        (
+            SELECTED,
+            "pool: h100",
+            "Cannot render 1 job · removes pool h100 under 1 run · 1 error",
+            ["prod: pool h100 removed, on which RUN stays: pools.h100: "
+             '{"pricePerGpuHour": 2} → (unset) (ENV:6:8)'],
+            ["h100 16 GPUs 32 $64"],
+        ),
+        (f"{SELECTED}, {POOL}, {AT_3}", "pool: h100", "Nothing changes for any job", [], []),
+    ],
+    ids=["renamed", "renamed without a price", "its job moves", "its job stays", "one more"],
+)  # fmt: skip
+def test_a_pool_that_goes_is_told_with_the_runs_on_it(
+    pools: str,
+    llm: str,
+    first: str,
+    lines: list[str],
+    rows: list[str],
+    copied: Copied,
+    tmp_path: Path,
+) -> None:
+    prod = copied(_prod, tmp_path / "clone")
+    (prod.root / "environments/prod/jobs/vit.yaml").unlink()
+    prod.edit("prod/environment.yaml", POOL, f"{SELECTED}, {POOL}")
+    assert prod.run("render").exit_code == 0
+    git_repository.commit(prod.root)
+    prod.edit("prod/environment.yaml", f"{SELECTED}, {POOL}", pools)
+    prod.edit("prod/jobs/llm.yaml", "pool: h100", llm)
+    shown = _lines(prod)
+    run = git_repository.git(prod.root, "show", "HEAD:environments/prod/rendered/llm/run.lock")
+    told = [it for it in shown if it.startswith("prod: ")]
+    names = {"RUN": json.loads(run)["object"], "ENV": "environments/prod/environment.yaml"}
+    for short, name in names.items():
+        lines = [it.replace(short, name) for it in lines]
+    assert shown[0] == first
+    assert told == lines
+    table = (" ".join(it.split()) for it in shown)
+    assert [it.removeprefix("prod pool ") for it in table if it.startswith("prod pool ")] == rows
+    comment = prod.run("plan", "--against", "HEAD", "-o", "markdown").stdout
+    assert all(("pool h100 removed" in it) is bool(lines) for it in (comment, "".join(told)))
+
+
+def test_a_pool_goes_under_a_run_that_left_git_before(
+    copied: Copied, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", "2026-01-01")  # the day of the commits
+    prod = copied(_prod, tmp_path / "clone")
+    jobs = prod.root / "environments/prod/jobs"
+    prod.edit("prod/environment.yaml", POOL, f"{SELECTED}, {POOL}")
+    prod.edit("prod/jobs/llm.yaml", "pool: h100", "pool: a100")
+    (jobs / "vit.yaml").unlink()
+    assert prod.run("render").exit_code == 0
+    git_repository.commit(prod.root)
+    prod.edit("prod/environment.yaml", f", {POOL}", "")
+    first, *lines = _lines(prod)
+    assert first == "No job changes · removes pool h100 under 2 runs"
+    assert any(
+        re.match(r"prod: pool h100 removed, on which llm-\w+, vit-\w+ stay: ", it) for it in lines
+    )
+    assert any(it.startswith("prod counts 2 runs no longer in git: ") for it in lines)
+    assert any(re.match(r"prod +pool h100 +32 GPUs +64 +\$128$", it) for it in lines)

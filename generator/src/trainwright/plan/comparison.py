@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import chain
 from operator import eq, is_
@@ -222,7 +222,11 @@ class Comparison(Owner):
             asked=demand.total(change.asked for change in changes),
             fits=fits,
             objects=self._objects(name, changes, left),
-            uses=tuple(uses.uses(changes, demands, fits, demands_before, every=removed)),
+            uses=tuple(
+                uses.uses(
+                    changes, demands, fits, demands_before, pools=self._moved(name), every=removed
+                )
+            ),
             left=left,
             unread=unread,
             removed=removed,
@@ -275,6 +279,15 @@ class Comparison(Owner):
             (it.pools, it.queues, it.budget, it.currency) if it else None for it in sides
         )
         return before is not None and after is not None and before != after
+
+    def _moved(self, name: str) -> Set[str]:
+        """Return the pools of an environment that come or go."""
+        sides = (
+            self._before.environments.get(self.merge.former(name)),
+            self.merge.environment(name),
+        )
+        old, new = (it.pools.keys() if it else None for it in sides)
+        return old ^ new if old is not None and new is not None else frozenset()
 
     def _demands_before(
         self, name: str, unchanged: Collection[JobFile]

@@ -19,7 +19,7 @@ from trainwright.plan.model import (
     Plan,
     SettingChange,
 )
-from trainwright.plan.policies import NAMESPACE
+from trainwright.plan.policies import NAMESPACE, POOLS
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand, total
 
@@ -80,8 +80,8 @@ def verdict(plan: Plan) -> str:
     less = [[it for it in rest if it[0] < _OF_OBJECTS] for rest in rests]
     rests = [*rests[:-1], *less]
     moved = any(it.moves for it in plan.wiring.settings)
-    priced = any(_money(plan))
-    changed = plan.changing or plan.policies or plan.wiring.settings or priced
+    counted = any(_money(plan)) or any(words.pools(plan))
+    changed = plan.changing or plan.policies or plan.wiring.settings or counted
     quiet = changed and not (moved or never)
     levels = _actions(plan) or ["no job changes" if quiet else ""]
     after = [errors] if errors and blocked else []
@@ -225,6 +225,7 @@ def _rest(plan: Plan, brief: int) -> Iterator[tuple[int, str]]:
     yield 1, _wired(plan)
     yield 1, _grants(plan)
     yield 1, _affects(plan)
+    yield 1, _pools(plan)
     if plan.waived:
         yield 5, f"adds {plural(plan.waived, 'waiver')}"
     for clause in _hours(plan, brief=brief > 0):
@@ -248,6 +249,15 @@ def _affects(plan: Plan) -> str:
     """Return which other objects of one's own limit runs, or let them do more."""
     changed = [it.object for it in plan.objects if it.effects and not (it.refused or it.gives)]
     return _named(changed, "affects runs", "affect runs")
+
+
+def _pools(plan: Plan) -> str:
+    """Return which pools go that runs are on."""
+    gone = [(it.cause.path.last, words.runs_on(plan, it)) for it in plan.amounts]
+    names = [name for name, runs in gone if runs]
+    runs = sum(len(runs) for _, runs in gone)
+    pools = f"pool {names[0]}" if len(names) == 1 else plural(len(names), "pool")
+    return f"removes {pools} under {plural(runs, 'run')}" if names else ""
 
 
 def _named(objects: Sequence[str], does: str, do: str) -> str:
@@ -351,7 +361,7 @@ def _money(plan: Plan) -> Iterator[str]:
             costs[it.shown_currency] += Demand(cost=it.asked.cost, unpriced=it.asked.unpriced)
         if _has_other_prices(plan, it):
             others = it.after - it.before - total(change.delta for change in it.changes)
-            costs[it.shown_currency] += Demand(cost=others.cost)
+            costs[it.shown_currency] += NOTHING if others.unpriced else Demand(cost=others.cost)
     every = (words.asked(cost, currency, sign=True) for currency, cost in costs.items())
     yield ", ".join(part for parts in every for part in parts)
 
@@ -359,6 +369,7 @@ def _money(plan: Plan) -> Iterator[str]:
 def _has_other_prices(plan: Plan, environment: EnvironmentPlan) -> bool:
     """Whether sums before and after differ by prices alone: each known, in the same currency."""
     causes = [it.cause for it in plan.amounts if it.environment == environment.name]
+    pools = [it for it in causes if it.path.parent == POOLS]
     prices = [it for it in causes if it.path.last == "pricePerGpuHour"]
     known = all(it.before is not None and it.after is not None for it in prices)
-    return bool(prices) and known and all(it.path.last != "currency" for it in causes)
+    return bool(prices or pools) and known and all(it.path.last != "currency" for it in causes)

@@ -364,7 +364,7 @@ class Plan:
     underived: tuple[Finding, ...] = ()
     wiring: WiringChange = WiringChange()
     policies: tuple[SettingChange, ...] = ()  # what limits jobs
-    amounts: tuple[SettingChange, ...] = ()  # capacities, prices and currencies
+    amounts: tuple[SettingChange, ...] = ()  # capacities, prices, pools and currencies
     waived: int = 0  # waivers that specs of jobs have and did not have before
 
     @property

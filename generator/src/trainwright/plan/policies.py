@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from trainwright.datatypes.data import Data
-from trainwright.datatypes.environment import Environment, GitOps, Verify, Waiver
+from trainwright.datatypes.environment import Environment, GitOps, Pool, Verify, Waiver
 from trainwright.datatypes.finding import Severity
 from trainwright.datatypes.pointer import Pointer
 
@@ -23,15 +23,29 @@ class Setting(NamedTuple):
 
 
 NAMESPACE = Pointer("/namespace")
+POOLS = Pointer("/pools")
 
 
 def amounts(before: Environment, after: Environment) -> Iterator[Setting]:
-    """Yield the capacities, prices and the currency by which sums are counted."""
-    for name in sorted(before.pools.keys() & after.pools.keys()):
-        old, new, pool = before.pools[name], after.pools[name], Pointer.of("pools", name)
-        yield Setting(pool / "capacity", old.capacity, new.capacity)
-        yield Setting(pool / "pricePerGpuHour", old.price_per_gpu_hour, new.price_per_gpu_hour)
+    """Yield the capacities, prices and the currency by which sums are counted, and the pools that
+    come or go, each with both.
+    """
+    for name in sorted(before.pools.keys() | after.pools.keys()):
+        pool, sides = POOLS / name, (before.pools.get(name), after.pools.get(name))
+        old, new = (_counts(it) if it else None for it in sides)
+        if old is None or new is None:
+            yield Setting(pool, old, new)
+        else:
+            yield from (Setting(pool / key, old.get(key), new.get(key)) for key in _COUNTS)
     yield Setting(Pointer("/currency"), before.currency, after.currency)
+
+
+_COUNTS = ("capacity", "pricePerGpuHour")
+
+
+def _counts(pool: Pool) -> dict[str, Data]:
+    values = zip(_COUNTS, (pool.capacity, pool.price_per_gpu_hour), strict=True)
+    return {key: value for key, value in values if value is not None}
 
 
 def wiring(before: Environment, after: Environment) -> Iterator[Setting]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
@@ -11,6 +11,7 @@ from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand, total
 
 NO_POOL = "no pool"
+_POOL = "pool "
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ def uses(
     fits: Sequence[CapacityCheck],
     before: Sequence[tuple[Job, Demand]] | None = None,
     *,
+    pools: Set[str] = frozenset(),
     every: bool = False,
 ) -> Iterator[Use]:
     """Each pool, quota and budget to which a merge makes a difference, or `every` one, in this
@@ -35,6 +37,7 @@ def uses(
 
     `after` is what all active jobs request once it is merged. `before` is what they requested
     before, for merges that change limits or prices; of others, the changes tell the difference.
+    `pools` come or go by it, with whatever runs on them.
     """
     finite = {fit.what for fit in fits}
     parts = [part for change in changes for part in _parts(change)]
@@ -51,7 +54,8 @@ def uses(
         was = now - delta
         if before is not None:
             was = total(part.asked for part in earlier if what in part.whats)
-        differs = every or (delta, requested) != (NOTHING, NOTHING) or now != was
+        moved = what.removeprefix(_POOL) in pools and bool(was.nodes or now.nodes)
+        differs = every or moved or (delta, requested) != (NOTHING, NOTHING) or now != was
         differs = differs or any(
             fit.is_worse or fit.has_before not in (None, fit.has) for fit in limits
         )
@@ -75,14 +79,14 @@ def _split(delta: Demand, requested: Demand, queue: str) -> Iterator[_Part]:
     them.
     """
     for pool in {**delta.pools, **requested.pools}:
-        what = f"pool {pool}" if pool else NO_POOL
+        what = f"{_POOL}{pool}" if pool else NO_POOL
         yield _Part((what,), delta.of(pool), requested.of(pool))
     queues = (f"queue {queue}",) if queue else ()
     yield _Part((*queues, "budget"), delta, requested)
 
 
 def _is_pool(what: str) -> bool:
-    return what == NO_POOL or what.startswith("pool ")
+    return what == NO_POOL or what.startswith(_POOL)
 
 
 def _rank(what: str) -> tuple[int, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 
 from trainwright.datatypes.data import Data
@@ -27,7 +28,7 @@ from trainwright.plan.model import (
     SettingChange,
     SharedFileImpact,
 )
-from trainwright.plan.policies import NAMESPACE
+from trainwright.plan.policies import NAMESPACE, POOLS
 from trainwright.plan.running import running
 from trainwright.reports.values import change_line
 from trainwright.runs.wiring_files import REMOVES, WIRE, tops
@@ -526,16 +527,46 @@ def bound(plan: Plan) -> str:
 
 
 def amounts(plan: Plan) -> Iterator[str]:
-    """Yield a line for each capacity and price by which the sums are other ones than before, and
-    for what is in them and not in git.
+    """Yield a line for each capacity, price and pool by which the sums are other ones than before,
+    and for what is in them and not in git.
     """
-    for change in plan.amounts:
+    yield from pools(plan)
+    for change in (it for it in plan.amounts if it.cause.path.parent != POOLS):
         cause, parts = change.cause, change.cause.path.parts
         what = _COUNTED[cause.path.last] + (f" of {parts[1]}" if len(parts) > 1 else "")
         became = _moved(cause.before, cause.after)
         line = f"{change_line(cause)} ({cause.place})"
         yield f"{change.environment}: {what} {became}: {line}"
     yield from _left(plan)
+
+
+def pools(plan: Plan) -> Iterator[str]:
+    """Yield a line for each pool that comes or goes, if a run is on it before or after."""
+    for change in plan.amounts:
+        cause = change.cause
+        if cause.path.parent != POOLS or not _is_used(plan, change):
+            continue
+        became = "removed" if cause.after is None else "added"
+        runs = runs_on(plan, change)
+        stay = f", on which {listed(runs, _NAMED)} stay{'s' if len(runs) == 1 else ''}"
+        line = f"{change_line(cause)} ({cause.place})"
+        yield f"{change.environment}: pool {cause.path.last} {became}{stay if runs else ''}: {line}"
+
+
+def _is_used(plan: Plan, change: SettingChange) -> bool:
+    uses = (it.uses for it in plan.environments if it.name == change.environment)
+    return any(it.what == f"pool {change.cause.path.last}" for it in chain.from_iterable(uses))
+
+
+def runs_on(plan: Plan, change: SettingChange) -> list[str]:
+    """Return the runs that go on in a pool which a merge removes."""
+    pool, runs = change.cause.path.last, list[str]()
+    for environment in plan.environments:
+        if change.cause.after is None and environment.name == change.environment:
+            left = [(it.before.object, it.left) for it in environment.changes if it.before]
+            left += [(it.object, it.demand) for it in environment.left]
+            runs += [name for name, demand in left if demand.of(pool).nodes]
+    return runs
 
 
 def _left(plan: Plan) -> Iterator[str]:
