@@ -234,6 +234,104 @@ def test_what_follows_from_a_removal(
     assert told(prod, until) == later
 
 
+FURTHER = "further runs of these are not admitted without it: "
+WAITS = "what waits in it is not admitted any more: "
+LAB = POOLS.replace("PRUNE", "immediate").replace("h100:", "pool:")
+
+
+def _job(prod: Repository, name: str, extra: str) -> None:
+    path = prod.job(name, extra)
+    path.write_text(path.read_text().replace("memory: 1Gi}", "memory: 1Gi, gpu: 8}"))
+
+
+@pytest.mark.parametrize(
+    ("namespace", "destination", "llm", "lab", "effects"),
+    [
+        ("training", "", "queue: other", "queue: other", []),
+        ("training", "", "queue: team", "queue: team", [f"{WAITS}prod/llm, lab/llm"]),
+        ("training", "", "queue: other", "queue: team", [f"{WAITS}lab/llm"]),
+        ("lab", "", "queue: other", "queue: team", []),
+        ("training", "\n  destination: {name: b}", "queue: other", "queue: team", []),
+        ("training", "", "queue: other", "queue: team\nstate: cancelled", []),
+    ],
+)
+def test_a_queue_that_goes_has_the_jobs_of_all_environments_there(
+    namespace: str,
+    destination: str,
+    llm: str,
+    lab: str,
+    effects: list[str],
+    copied: Copied,
+    tmp_path: Path,
+) -> None:
+    prod = copied(_immediate, tmp_path / "clone")
+    _edit(prod, "environment.yaml", "team: {}", "team: {}, other: {}")
+    _edit(prod, "jobs/llm.yaml", "queue: team", llm)
+    prod.environment("lab", LAB.replace("team: {}", "team: {}, other: {}"))
+    prod.edit("lab/environment.yaml", "namespace: training", f"namespace: {namespace}")
+    prod.edit(
+        "lab/environment.yaml", "gitops: {prune: immediate}", f"gitops:{destination or ' {}'}"
+    )
+    _job(prod, "lab/llm", f"pool: pool\n{lab}\n")
+    _rendered(prod)
+    (prod.root / "environments/prod/objects/team.yaml").unlink()
+    assert told(prod) == effects
+    assert ("affects runs" in _first(prod)) is bool(effects)
+
+
+def test_a_queue_that_goes_has_the_jobs_whose_next_run_is_in_it(
+    copied: Copied, tmp_path: Path
+) -> None:
+    """A run that began without a queue takes none until another one begins."""
+    prod = copied(_immediate, tmp_path / "clone")
+    _job(prod, "prod/vit", "pool: h100\n")
+    _rendered(prod)
+    _edit(prod, "jobs/vit.yaml", "pool: h100", "pool: h100\nqueue: team")
+    _rendered(prod)
+    (prod.root / "environments/prod/objects/team.yaml").unlink()
+    assert told(prod) == [f"{WAITS}prod/llm", f"{FURTHER}prod/vit"]
+
+
+def _rendered(prod: Repository) -> None:
+    done = prod.run("render")
+    assert done.exit_code == 0, done.output
+    git_repository.commit(prod.root)
+
+
+def _first(prod: Repository) -> str:
+    return prod.run("plan", "--against", "HEAD").stdout.partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "lab", "effects"),
+    [
+        ("elsewhere", "gpu: 8}", []),
+        ("training", "", ["active runs request 16 nvidia.com/gpu, more than that: prod/llm"]),
+        (
+            "training",
+            "gpu: 8}",
+            ["active runs request 32 nvidia.com/gpu, more than that: prod/llm, lab/llm"],
+        ),
+    ],
+)
+def test_a_quota_holds_for_the_runs_of_its_namespace_alone(
+    namespace: str, lab: str, effects: list[str], copied: Copied, tmp_path: Path
+) -> None:
+    """Also for those of another environment, whatever that calls its pools; for a namespace without
+    runs nothing follows, and the first line has no runs that it affects.
+    """
+    prod = copied(_confirm, tmp_path / "clone")
+    if lab:
+        prod.environment("lab", LAB)
+        _job(prod, "lab/llm", "pool: pool\n")
+    _rendered(prod)
+    quota = OBJECTS["quota"].replace("NAME", "new").replace("training", namespace)
+    prod.write("prod/objects/new.yaml", quota.replace('"64", pods: "9"', "8"))
+    less = f"allows less (requests.nvidia.com/gpu (no limit) → 8): {REFUSED}"
+    assert told(prod) == [*([less] if effects else ()), *effects]
+    assert ("affects runs" in _first(prod)) is bool(effects)
+
+
 SAVED = "what these have saved there may go with it: prod/llm"
 NO_POD = "its data may go with it, and no new pod starts without it: prod/llm"
 

@@ -362,10 +362,21 @@ class Comparison(Owner):
         if environment and not self.merge.unread(name):
             own = self._after.own_objects(name).objects if name in self._after.survey.jobs else ()
             runs = tuple(self._active(environment, job_changes, left))
-            around = Surroundings(environment, [it.manifest for it in own], runs)
+            runs += tuple(self._active_beside(environment))
+            around = Surroundings([it.manifest for it in own], runs)
         refused, told = self.merge.refused(name), self.merge.selected().whole
         sides = (self._before, self._after)
         return tuple(object_changes.changes(*sides, name, around, refused, told))
+
+    def _active_beside(self, environment: Environment) -> Iterator[ActiveRun]:
+        """Yield the same of the other environments in the cluster, which may share a namespace."""
+        for name in sorted({*self._before.survey.jobs, *self._after.survey.jobs}):
+            there = self.merge.applying(name)
+            if there is None or name in (environment.name, self.merge.former(environment.name)):
+                continue
+            if there.gitops.destination == environment.gitops.destination:
+                changes = self._changes_in(name)
+                yield from self._active(there, changes, self._left_after(name, changes))
 
     def _active(
         self, environment: Environment, changes: tuple[JobChange, ...], left: Sequence[LeftRun]
@@ -380,7 +391,9 @@ class Comparison(Owner):
                 file = JobFile(name, asking.job.name)
                 place = None if file in begun else place_of(self._after, file)
                 within = place[1] if place else environment.namespace
-                yield ActiveRun(asking.job, asking.demand, within, begins=file in begun)
+                spec = self._after.job(file).job
+                further = (environment.namespace, spec.queue if spec else "")
+                yield ActiveRun(asking.job, asking.demand, within, file in begun, further)
         for job, requested in self._left(changes):
             place = place_of(self._before, JobFile(job.environment, job.name))
             yield ActiveRun(job, requested, place[1] if place else was.namespace)

@@ -7,7 +7,6 @@ from itertools import product
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.data import Data, mapping, mappings, text, words
-from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import (
     LIMITRANGE,
@@ -26,7 +25,6 @@ from trainwright.datatypes.volumes import Volume
 from trainwright.specs.demand import Demand, Range, nodes_of
 
 _NAMED = 3  # jobs in a sentence
-_NO_JOB = "no active job is in it"
 _REMAIN = "pods that run stay as they are"
 _PODS = frozenset({"pods", "count/pods"})
 _BINARY = frozenset({"memory", "ephemeral-storage"})  # as people write them, in Gi
@@ -35,20 +33,33 @@ _BINARY = frozenset({"memory", "ephemeral-storage"})  # as people write them, in
 @dataclass(frozen=True, slots=True)
 class ActiveRun:
     """A run that goes on after a merge, or `begins` by it, and the namespace that it is in. One
-    that has ended, or is suspended, requests nothing.
+    that has ended, or is suspended, requests nothing. `further` is in which namespace and queue
+    another run of its job is.
     """
 
     job: Job
     demand: Demand
     namespace: str
     begins: bool = False
+    further: tuple[str, str] = ("", "")
+
+    def requested(self, resource: str) -> Range:
+        """Return how much of a resource it requests: its pods, accelerators of pools, and what its
+        containers that train request.
+        """
+        if resource in _PODS:
+            return self.demand.nodes
+        groups = self.job.groups
+        each = [(nodes_of(it), it.resources.requests.get(resource)) for it in groups]
+        amounts = [nodes * float(quantity.read(it) or 0) for nodes, it in each if it]
+        pools = {it.pool.name for it in groups if it.pool and it.pool.resource == resource}
+        return sum((*amounts, *(self.demand.of(name).gpus for name in pools)), start=Range())
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """An environment with its own objects and its active runs, after a merge."""
+    """The own objects of an environment, and the active runs of its cluster, after a merge."""
 
-    environment: Environment
     objects: Sequence[Manifest]
     runs: Sequence[ActiveRun]
 
@@ -59,17 +70,6 @@ class Surroundings:
     def jobs(self, namespace: str, concerned: Callable[[Job], bool]) -> str:
         """Return the names of jobs with active runs there that something concerns, or ""."""
         return _named(run for run in self.runs_in(namespace) if concerned(run.job))
-
-    def requested(self, run: ActiveRun, resource: str) -> Range:
-        """Return how much of a resource a run requests: its pods, accelerators of pools, and what
-        its containers that train request.
-        """
-        if resource in _PODS:
-            return run.demand.nodes
-        each = [(nodes_of(it), it.resources.requests.get(resource)) for it in run.job.groups]
-        amounts = [nodes * float(quantity.read(it) or 0) for nodes, it in each if it]
-        pools = (it.name for it in self.environment.pools.values() if it.resource == resource)
-        return sum((*amounts, *(run.demand.of(name).gpus for name in pools)), start=Range())
 
 
 def effects(was: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:
@@ -88,7 +88,7 @@ def later(follows: Iterable[str], one: Manifest, around: Surroundings) -> Iterat
         if jobs := around.jobs(one.namespace, lambda job: one.name in map(_claimed, job.volumes)):
             yield f"do not delete it before the runs that mount it have ended: {jobs}"
         return
-    yield from (f"once it is deleted: {it}" for it in follows if not it.endswith(f": {_NO_JOB}"))
+    yield from (f"once it is deleted: {it}" for it in follows)
 
 
 def _named(runs: Iterable[ActiveRun]) -> str:
@@ -99,27 +99,24 @@ def _named(runs: Iterable[ActiveRun]) -> str:
 def _quota(was: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:
     old, new = (mapping(it.spec.get("hard")) if it else {} for it in (was, now))
     lowered = [key for key in new if _is_less(new[key], old.get(key))]
-    if not lowered:
+    if now is None or not lowered or not around.runs_in(now.namespace):
         return
     limits = ", ".join(f"{key} {_shown(old.get(key))} → {_shown(new[key])}" for key in lowered)
-    assert now is not None
     part = " in its scopes" if {"scopes", "scopeSelector"} & now.spec.keys() else ""
     yield (
         f"allows less{part} ({limits}): pods beyond it are refused when they are made, those in "
         f"place of failed ones too; {_REMAIN}"
     )
     for key in lowered:
-        yield from _beyond(key, new[key], around.runs_in(now.namespace), around)
+        yield from _beyond(key, new[key], around.runs_in(now.namespace))
 
 
-def _beyond(
-    key: str, limit: Data, runs: Sequence[ActiveRun], around: Surroundings
-) -> Iterator[str]:
+def _beyond(key: str, limit: Data, runs: Sequence[ActiveRun]) -> Iterator[str]:
     """Yield what active runs request of what a ResourceQuota limits, and which of them begin
     beyond it.
     """
     resource, hard = key.removeprefix("requests."), quantity.read(limit)
-    each = [(around.requested(run, resource), run) for run in runs]
+    each = [(run.requested(resource), run) for run in runs]
     asking = sorted(((it, run) for it, run in each if it), key=lambda one: -one[0].high)
     asked = sum((it for it, _ in asking), start=Range())
     if not asking or hard is None:
@@ -194,13 +191,16 @@ def _policy(was: Manifest | None, now: Manifest | None, around: Surroundings) ->
 def _queue(was: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:
     one = now or was
     assert one is not None
-    jobs = around.jobs(one.namespace, lambda job: job.queue == one.name) or _NO_JOB
+    jobs = around.jobs(one.namespace, lambda job: job.queue == one.name)
     if now is None:
-        yield f"what waits in it is not admitted any more: {jobs}"
+        yield from (f"what waits in it is not admitted any more: {it}" for it in (jobs,) if it)
+        others = (it for it in around.runs if it.job.queue != one.name or not it.demand.nodes)
+        if further := _named(it for it in others if it.further == (one.namespace, one.name)):
+            yield f"further runs of these are not admitted without it: {further}"
         return
     old, new = (mapping(it.spec) if it else {} for it in (was, now))
     policy = text(new.get("stopPolicy")) or "None"
-    if policy != (text(old.get("stopPolicy")) or "None"):
+    if jobs and policy != (text(old.get("stopPolicy")) or "None"):
         yield f"{_STOPPED.get(policy, policy)}: {jobs}"
 
 
@@ -217,7 +217,6 @@ def _role(was: Manifest | None, now: Manifest | None, around: Surroundings) -> I
     lost = allowed(was) - allowed(now)
     if was is None or not lost:
         return
-    yield f"no longer allows {listed(sorted(lost), _NAMED)}"
     bindings = (it for it in around.objects if it.group_kind == ROLEBINDING)
     of_it = (
         it
@@ -225,7 +224,9 @@ def _role(was: Manifest | None, now: Manifest | None, around: Surroundings) -> I
         if it.namespace == one.namespace
         and text(mapping(it.body.get("roleRef")).get("name")) == one.name
     )
-    yield from _bound(frozenset().union(*map(_accounts, of_it)), around)
+    if bound := [*_bound(frozenset().union(*map(_accounts, of_it)), around)]:
+        yield f"no longer allows {listed(sorted(lost), _NAMED)}"
+        yield from bound
 
 
 def allowed(role: Manifest | None) -> frozenset[str]:
