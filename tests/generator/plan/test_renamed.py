@@ -92,9 +92,9 @@ def render(made: Repository) -> None:
     assert done.exit_code == 0, done.output
 
 
-def plan(made: Repository, *patterns: str) -> dict[str, Any]:
+def plan(made: Repository, *patterns: str, code: int = 0) -> dict[str, Any]:
     done = made.run("plan", *patterns, "--against", "HEAD", "-o", "json")
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == code, done.output
     found: dict[str, Any] = json.loads(done.stdout)["plan"]
     return found
 
@@ -226,6 +226,28 @@ def test_a_renamed_environment_reads_as_what_it_is(prod: Repository) -> None:
             in output
         )
         assert "allows less" not in output
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_what_is_not_rendered_again_after_a_rename_is_one_error(
+    forged: bool, prod: Repository
+) -> None:
+    """Of what differs from what was rendered under the former name each file is one, as ever."""
+    rename(prod)
+    prod.edit("live/jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    if forged:
+        prod.edit("live/rendered/llm/pytorchjob.yaml", "train.py", "mine.py")
+        prod.edit("live/rendered/_objects/quota.yaml", "64", "640")
+    errors = [it for it in plan(prod, code=1)["findings"] if it["rule"] == "TW057"]
+    files = [it["message"] for it in errors if "are as rendered for prod" in it["message"]]
+    assert files == [f"{6 if forged else 8} files in live/rendered are as rendered for prod"]
+    text, comment = said(prod), said(prod, "markdown")
+    assert text.count("TW057") == 1
+    for output in (text, comment):
+        assert output.count(files[0]) == 1
+        assert output.count("no source renders this") == (2 if forged else 0)
+    assert ("new run: after the merge llm-" in text) is not forged
+    assert ("2 rendered files that no source renders" in text.splitlines()[0]) is forged
 
 
 def test_what_is_edited_as_well_is_compared_with_what_was_there(prod: Repository) -> None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import field
+from itertools import filterfalse
 from operator import attrgetter, eq, is_
 from pathlib import Path
 
 from trainwright.datatypes.environment import Environment
-from trainwright.datatypes.finding import Finding, Severity
+from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import RENDERED, JobFile, environment_path
+from trainwright.datatypes.listing import plural
 from trainwright.files import git, lineage
 from trainwright.files.git import Differing
 from trainwright.files.memo import Cell, Owner, tracked
 from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Edited, Folder, Tree
+from trainwright.findings import diagnostics as dx
 from trainwright.findings.diagnostics import HELD, UNRECORDED
 from trainwright.plan import affected, names, object_changes
 from trainwright.plan.object_changes import Identity
@@ -281,7 +284,35 @@ class Merge(Owner):
 
     @property
     def underived(self) -> tuple[Underived, ...]:
-        """Selected files in rendered folders, or missing there, that follow from no source."""
+        """Selected files in rendered folders, or missing there, that follow from no source, and
+        that are not as they were under the former name of their environment.
+        """
+        return tuple(filterfalse(self._is_as_before, self._selected_underived()))
+
+    @tracked(same=eq)
+    def not_rendered_again(self) -> tuple[Finding, ...]:
+        """Return an error for each renamed environment with files rendered for its former name."""
+        files: dict[str, list[Underived]] = {}
+        for it in filter(self._is_as_before, self._selected_underived()):
+            files.setdefault(it.environment, []).append(it)
+        return tuple(
+            dx.UNDERIVED.at(
+                Location(found[0].path, 1, 1),
+                f"{plural(len(found), 'file')} in {name}/{RENDERED} "
+                f"{'is' if len(found) == 1 else 'are'} as rendered for {self.former(name)}",
+                subject=name,
+            )
+            for name, found in sorted(files.items())
+        )
+
+    def _is_as_before(self, it: Underived) -> bool:
+        """Whether a file is as it was in the rendered folder of an environment's former name."""
+        former = self.former(it.environment)
+        path = it.path.replace(f"/{it.environment}/", f"/{former}/", 1)
+        was, now = self.before.rendered_tree.digest(path), self.after.rendered_tree.digest(it.path)
+        return former != it.environment and bool(now) and was == now
+
+    def _selected_underived(self) -> tuple[Underived, ...]:
         selected = self.selected()
         jobs = {(file.environment, file.name) for file in selected.files}
         return tuple(
@@ -313,7 +344,7 @@ class Merge(Owner):
         """The findings about what the merge affects, after severities and waivers."""
         selected = self.selected().names
         found = (finding for name in selected for finding in self.findings_in(name))
-        return (*self.after.findings, *found)
+        return (*self.after.findings, *self.not_rendered_again(), *found)
 
     @tracked(same=eq)
     def errors(self, file: JobFile) -> int:
