@@ -11,6 +11,7 @@ from repository import Repository
 from trainwright.files import memory
 from trainwright.render import batch, job
 from trainwright.render import build as plan
+from trainwright.specs import resolve
 
 
 def _outputs(repository: Repository, verb: str) -> list[Path]:
@@ -44,6 +45,24 @@ def test_an_unchanged_job_is_not_rendered_again(
         assert repository.run(*verb).exit_code == 0
         assert repository.run(*verb, "--no-cache").exit_code == 0
     assert repository.run("check").exit_code == 0
+
+
+def test_a_job_is_resolved_once_where_its_environment_has_a_budget(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = repository.root / "environments/prod/environment.yaml"
+    path.write_text(path.read_text() + "\nbudget: {gpuHours: 1}\n")
+    resolved: list[str] = []
+    real = resolve.typed
+
+    def note(spec, environment, path):
+        resolved.append(path)
+        return real(spec, environment, path)
+
+    monkeypatch.setattr(resolve, "typed", note)
+    repository.run("render")
+    assert resolved
+    assert len(resolved) == len({*resolved})
 
 
 CHANGES = {

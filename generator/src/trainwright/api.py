@@ -27,7 +27,6 @@ from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import WIRING
 
 if TYPE_CHECKING:
-    from trainwright.datatypes.job import Job
     from trainwright.files.tree import Tree
     from trainwright.plan.model import Plan
     from trainwright.render.build import Build, BuildOptions
@@ -249,15 +248,15 @@ def wired(workspace: Workspace) -> WiringFiles:
 
 def left(
     root: Path, today: str, against: str, workspace: Workspace, environment: str
-) -> list[tuple[Job, Demand]]:
-    """Return the runs of an environment that go on although git has them no more, or will not have
-    them once a workspace is rendered, as they were before the branch that it is of.
+) -> list[Demand]:
+    """Return what the runs of an environment request that go on although git has them no more, or
+    will not have them once a workspace is rendered, as they were before the branch that it is of.
     """
     from trainwright.plan.left import of_branch  # asked of environments with a budget
 
     departed = of_branch(root, today, against)
     runs = departed.going_on(workspace, environment) if departed else ()
-    return [(run.job, run.demand) for run in runs]
+    return [run.demand for run in runs]
 
 
 def _of_spec(path: str) -> str:

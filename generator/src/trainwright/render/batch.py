@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from trainwright.datatypes.frozen import dataclass
@@ -80,7 +81,12 @@ class Renderer:
             check_next_runs=item.check_next_runs,
             new_runs=item.new_runs,
         )
-        rendered = render.job(workspace.resolve(file), context, item.recorded)
+        resolved = workspace.resolve(file)
+        rendered = render.job(resolved, context, item.recorded)
+        if rendered.record is not None:  # what it requests, since its specs are at hand
+            sources, record = resolved.sources or resolved.outgrown, rendered.record
+            begun = replace(resolved, sources=sources, record=record, decision=rendered.decision)
+            rendered = replace(rendered, demand=workspace.asked_by(begun).demand)
         about = (ledger.path(file.environment), records.path(file))
         inputs = self._states((*rendered.inputs, *about))
         workspace.reader.forget(file.path)

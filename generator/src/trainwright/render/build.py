@@ -13,7 +13,6 @@ from trainwright.datatypes import same
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding, Location, Severity
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import (
     ENVIRONMENTS,
     WIRING,
@@ -77,12 +76,12 @@ class BuildOptions:
     proves: bool = False
     against: str = ""
     wired: Callable[[Workspace], WiringFiles] = lambda _: WiringFiles()
-    # The runs of an environment that go on although git has them no more, which budgets count.
-    left: Callable[[Workspace, str], Sequence[tuple[Job, Demand]]] = lambda *_: ()
+    # What the runs of an environment request that go on although git has them no more.
+    left: Callable[[Workspace, str], Sequence[Demand]] = lambda *_: ()
 
 
-# The record of a job's run after rendering, and what rendering decided.
-Settled: TypeAlias = tuple[Record, Decision | None]
+# The record of a job's run after rendering, what rendering decided, and what the run requests.
+Settled: TypeAlias = tuple[Record, Decision | None, Demand]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +230,7 @@ def _asking(workspace: Workspace, file: JobFile, settled: Settled | None) -> Ask
     what the run does that nothing then replaces.
     """
     if settled is not None:
-        record, decision = settled
+        record, decision, _ = settled
         return workspace.asked_by(replace(workspace.job(file), record=record, decision=decision))
     asking, recorded = workspace.asking(file), workspace.record(file)
     environment = workspace.sound(file.environment)
@@ -470,7 +469,7 @@ class _Work:
         if item.check_next_runs:
             self._kept.keep(job, outcome, inputs)
         if rendered.record is not None:
-            self._settled[rendered.file] = (rendered.record, rendered.decision)
+            self._settled[rendered.file] = (rendered.record, rendered.decision, rendered.demand)
             self._runs[job] = rendered.record
             text = records.text(rendered.file.path, rendered.record)
             self._texts[f"{job}/{RECORD_FILE}"] = text
@@ -533,9 +532,13 @@ class _Work:
             complete=self._selection.whole,
             refused=dict(self._refused()),
             left=lambda: self._options.left(self._workspace, self.name),
-            asking=lambda file: _asking(self._workspace, file, self._settled.get(file)),
+            demand=self._demand,
         )
         return checked.findings(self._workspace, self._options.today)
+
+    def _demand(self, file: JobFile) -> Demand:
+        settled = self._settled.get(file)
+        return settled[2] if settled else _asking(self._workspace, file, None).demand
 
     def _refused(self) -> Iterator[tuple[str, tuple[Finding, ...]]]:
         """Yield the findings about edits that live objects of the base do not take, by job."""

@@ -41,6 +41,7 @@ from trainwright.runs.recorded_job import CannotAdjust, edited_operation, record
 from trainwright.runs.workspace import ResolvedJob, decided
 from trainwright.specs import authored, files, layers, ledger, redundant
 from trainwright.specs.contradictions import in_role
+from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.ledger import EMPTY, Ledger
 from trainwright.specs.merge import BUILT_IN, Layered
 
@@ -57,8 +58,8 @@ class Rendered:
 
     `usable` is false if findings prevent a decision. There are `files` for a new run, for one that
     is changed in place, and for one whose files on disk are not what was rendered. `record` is what
-    has to be recorded about the run. `inputs` are the files that decide it, whether they exist or
-    not.
+    has to be recorded about the run, and `demand` what that requests. `inputs` are the files that
+    decide it, whether they exist or not.
     """
 
     file: JobFile
@@ -69,6 +70,7 @@ class Rendered:
     findings: tuple[Finding, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     inputs: tuple[str, ...] = ()
+    demand: Demand = NOTHING
 
     @property
     def name(self) -> str:

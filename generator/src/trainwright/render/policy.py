@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import PurePosixPath
-from typing import TypeAlias
 
 from trainwright.datatypes.environment import Budget, Environment
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.listing import plural
 from trainwright.datatypes.pointer import Pointer
@@ -23,14 +21,12 @@ from trainwright.runs import collisions
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import Record
-from trainwright.runs.workspace import Asking, Workspace
+from trainwright.runs.workspace import Workspace
 from trainwright.specs import capacity, ledger
 from trainwright.specs.capacity import CapacityCheck
-from trainwright.specs.demand import Demand
+from trainwright.specs.demand import Demand, total
 from trainwright.specs.merge import Layer
 from trainwright.specs.own_objects import NONE
-
-Left: TypeAlias = Callable[[], Sequence[tuple[Job, Demand]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +34,9 @@ class EnvironmentCheck:
     """The jobs of an environment that were checked, and the run that each of them has now.
 
     `unknown` are jobs that may have an unknown run. `refused` are findings about edits of live
-    objects, by job ("" for one's own objects); `left` returns the runs that go on although git has
-    them no more, `asking` what a job requests once it is rendered. `whole` is whether all jobs of
-    the environment were checked, `complete` whether all were selected.
+    objects, by job ("" for one's own objects); `left` returns what the runs request that go on
+    although git has them no more, `demand` what a job does once it is rendered. `whole` is whether
+    all jobs of the environment were checked, `complete` whether all were selected.
     """
 
     name: str
@@ -50,8 +46,8 @@ class EnvironmentCheck:
     unknown: tuple[JobFile, ...]
     whole: bool
     refused: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
-    left: Left | None = None
-    asking: Callable[[JobFile], Asking] | None = None
+    left: Callable[[], Sequence[Demand]] = tuple
+    demand: Callable[[JobFile], Demand] | None = None
     complete: bool = True
 
     def findings(self, workspace: Workspace, today: str) -> tuple[Finding, ...]:
@@ -79,10 +75,8 @@ class EnvironmentCheck:
 
     def _over_budget(self, workspace: Workspace, environment: Environment) -> Iterator[Finding]:
         """Yield a finding for each budget that the runs of the environment exceed together."""
-        asked = map(self.asking or workspace.asking, self.jobs)
-        left = self.left() if self.left else ()
-        demands = [*((it.job, it.demand) for it in asked if it.job), *left]
-        fits = capacity.check_capacity(environment, demands)
+        demand, left = self.demand or (lambda file: workspace.asking(file).demand), self.left()
+        fits = capacity.check_budgets(environment, total([*map(demand, self.jobs), *left]))
         document = workspace.loaded(self.name).document
         yield from over_budget(environment, document, fits, left=len(left))
 
@@ -111,7 +105,7 @@ def over_budget(
     has no more.
     """
     for fit in fits:
-        if fit.what == "budget" and fit.short and document:
+        if fit.short and document:
             at = Pointer.of("budget", "cost" if fit.is_money else "gpuHours")
             need, has, short = (f"{amount:,.0f}" for amount in (fit.need, fit.has, fit.short))
             rest = f"; {plural(fit.unknown, 'job')} more cannot be counted" if fit.unknown else ""

@@ -127,7 +127,7 @@ def check_capacity(
             yield CapacityCheck(
                 what=f"queue {queue}", unit="GPUs", need=gpus.low, most=gpus.high, has=quota
             )
-    yield from _budgets(environment, total(d for _, d in demands))
+    yield from check_budgets(environment, total(d for _, d in demands))
 
 
 def _pool(pool: Pool, capacity: int, demand: Demand) -> CapacityCheck:
@@ -141,8 +141,8 @@ def _pool(pool: Pool, capacity: int, demand: Demand) -> CapacityCheck:
     )
 
 
-def _budgets(environment: Environment, demand: Demand) -> Iterator[CapacityCheck]:
-    """Yield what a job needs of the GPU-hours and the money of its environment."""
+def check_budgets(environment: Environment, demand: Demand) -> Iterator[CapacityCheck]:
+    """Yield one check for each budget of an environment, of what its jobs request together."""
     budget = environment.budget
     if budget.gpu_hours is not None and (demand.hours or demand.unbounded):
         yield CapacityCheck(
