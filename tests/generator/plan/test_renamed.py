@@ -394,7 +394,9 @@ def test_what_a_copied_environment_begins_with_is_there_already(prod: Repository
         assert change["action"] == "goes on"
         assert change["was"] == change["job"].replace("live", "prod")
         assert change["requests"]["cost"]["high"] == change["requests"]["gpus"]["high"] == 0
-        assert change["why"].endswith(", too: nothing starts, and both apply it")
+        assert change["why"].endswith(
+            ", too: nothing starts, and both apply it: every sync of the second fails"
+        )
     assert {(it["action"], it["other"]) for it in found["objects"]} == {("added", "prod")}
     assert not any(it["effects"] for it in found["objects"])
     for output in ("text", "markdown"):
@@ -402,10 +404,68 @@ def test_what_a_copied_environment_begins_with_is_there_already(prod: Repository
     assert "shared run 2 (live/llm, live/vit)" in said(prod, "markdown")
 
 
+BOTH = {
+    "argocd": "every sync of the second fails",
+    "flux": "it is of whichever has applied it last, and goes with that one",
+}
+
+
+@pytest.mark.parametrize("engine", BOTH)
+def test_a_copy_in_the_same_namespace_collides_in_the_plan_of_the_merge_that_makes_it(
+    engine: str, prod: Repository
+) -> None:
+    """TW041, which `check` has of every tree then; a later merge has it no more."""
+    wired = ("gitops", "wire", "--out", str(prod.root / "wiring"))
+    prod.edit("prod/environment.yaml", "argocd", engine)
+    assert prod.run(*wired).exit_code == 0
+    merged(prod)
+    copy(prod)
+    render(prod)
+    assert prod.run(*wired).exit_code == 0
+    (found,) = (it for it in plan(prod)["findings"] if it["rule"] == "TW041")
+    assert found["message"].startswith("prod renders the same objects into training: llm-")
+    assert found["place"]["file"] == "environments/live/environment.yaml"
+    assert f"nothing starts, and both apply it: {BOTH[engine]}" in " ".join(said(prod).split())
+    assert "TW041" in said(prod, "markdown")
+    git_repository.commit(prod.root)
+    prod.edit("live/jobs/vit.yaml", "nodes: 2", "nodes: 2\nlabels: {a: b}")
+    assert all(it["rule"] != "TW041" for it in plan(prod)["findings"])
+
+
+GOES_ON = "its runs in git and its objects are those of the new name: delete none of them"
+
+
+@pytest.mark.parametrize(
+    ("make", "first", "told"),
+    [
+        (_prod, "leaves 2 runs to other jobs", GOES_ON),
+        (_flux, "leaves 2 runs to other jobs", GOES_ON),
+        (
+            _immediate,
+            "deletes 2 running jobs · 1 job loses its progress · +64 GPU-h · +$128",
+            "`prune: immediate` has its runs deleted and made again",
+        ),
+    ],
+)
+def test_a_rename_in_two_merges_reads_as_one(
+    make: Callable[[Path], None], first: str, told: str, copied: Copied, tmp_path: Path
+) -> None:
+    """The first one copies the environment, the second one removes what it was."""
+    prod = copied(make, tmp_path / "clone")
+    copy(prod)
+    merged(prod)
+    shutil.rmtree(prod.root / "environments/prod")
+    assert plan(prod)["verdict"] == f"Renames environment prod · {first} · objects: 4 moved"
+    for output in ("text", "markdown"):
+        assert f"environment prod is renamed to live; {told}" in said(prod, output)
+        assert "sync a folder that is gone" not in said(prod, output)
+    assert deleted(said(prod)) == set()
+
+
 def test_the_part_that_is_gone_names_what_has_its_runs_and_objects(prod: Repository) -> None:
     rename(prod)
     render(prod)
-    verdict = "Renames environment prod · leaves 2 runs to other jobs · -64 GPU-h · -$128"
+    verdict = "Renames environment prod · leaves 2 runs to other jobs"
     assert said(prod, "text", "prod").startswith(f"{verdict} · objects: 4 moved\n")
     changes = {it["job"]: it["why"] for it in plan(prod, "prod")["changes"]}
     assert re.fullmatch(r"llm-\w{8} is the run of live/llm", changes["prod/llm"])

@@ -135,7 +135,7 @@ class JobChanges(Owner):
         change = self._beginning(change, sides)
         change = self._shared_object(change, sides)
         change = _waiting(change, sides)
-        change = _as_before(change)
+        change = _as_before(change, sides.environment)
         action, otherwise = change.action, self._otherwise(change, sides)
         change = replace(change, causes=change.causes or self._causes(change, sides, otherwise))
         newly_rendered = action not in _AS_RENDERED
@@ -400,7 +400,8 @@ class JobChanges(Owner):
         if was.is_kept(change.after):
             why = f"{was.run.object} is the run of {keeper}"
             return replace(change, action=Action.GOES_ON, why=why, ending=None)
-        return replace(change, why=f"{change.why}; it is the run of {keeper}, which makes it again")
+        why = f"{change.why}; it is the run of {keeper}, which makes it again"
+        return replace(change, why=why, shared=True)
 
     def _taken_over(self, change: JobChange, was: Training) -> JobChange:
         """Return the change of a job that has, or replaces, the run of one under another name."""
@@ -637,14 +638,15 @@ def _left(change: JobChange, was: Training) -> Demand:
     return was.run.demand if stays or (change.action in BLOCKED and unrendered) else NOTHING
 
 
-def _as_before(change: JobChange) -> JobChange:
+def _as_before(change: JobChange, environment: Environment | None) -> JobChange:
     """Return the change of a job whose run goes on with whose run that was."""
     former, before, after = change.was, change.before, change.after
     made_again = change.action is Action.NEW_RUN
     if not (former and before and after) or before.object != after.object or made_again:
         return change
     if change.shared and change.action in _EDITED and before.state == after.state:
-        why = f"{after.object} is the run of {former}, too: nothing starts, and both apply it"
+        both = _BOTH[environment.gitops.engine if environment else "none"]
+        why = f"{after.object} is the run of {former}, too: nothing starts, and both apply it{both}"
         return replace(change, action=Action.GOES_ON, why=why)
     of = f"is the run of {former}, too" if change.shared else f"was the run of {former}"
     if change.action is not Action.UNCHANGED:
@@ -652,6 +654,12 @@ def _as_before(change: JobChange) -> JobChange:
     return replace(change, action=Action.GOES_ON, why=f"{after.object} {of}")
 
 
+# What follows for an object that two environments apply, by the engine.
+_BOTH = {
+    "argocd": ": every sync of the second fails",
+    "flux": ": it is of whichever has applied it last, and goes with that one",
+    "none": "",
+}
 _KUSTOMIZATIONS = "kustomizations.yaml"
 _MAKES = frozenset({Action.STARTED, Action.ADOPTED})
 _GONE = frozenset({Action.DELETED, Action.LEFT, Action.LEFT_SUSPENDED})

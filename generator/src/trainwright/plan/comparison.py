@@ -256,7 +256,7 @@ class Comparison(Owner):
         wiring = f"{WIRING}/{name}"
         there = self._after.tree.kind(wiring)  # of which `gitops wire` tells what to do
         wiring = wiring if before.tree.kind(wiring) else ""
-        renamed = next((new for new, old in self.merge.renamed().items() if old == name), "")
+        renamed = self.merge.heir(name)
         kept = self._after.ledger(renamed).runs if renamed else {}
         return Removal(
             finished=tuple(run for run in before.ledger(name).runs if run not in kept),

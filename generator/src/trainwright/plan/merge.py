@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import field
 from itertools import filterfalse
 from operator import attrgetter, eq, is_
@@ -34,6 +34,8 @@ from trainwright.render.refused import of_job
 from trainwright.rules import deception
 from trainwright.rules.edits.outcomes import is_rejected
 from trainwright.rules.policy import JobFindings, apply_policy
+from trainwright.runs import collisions
+from trainwright.runs.record import Record
 from trainwright.runs.wiring_files import WiringFiles
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import demand, own_objects
@@ -241,6 +243,12 @@ class Merge(Owner):
         """Return the former names of environments that the merge renames, by their new names."""
         return names.environments(self.before, self.after)
 
+    @tracked(same=eq)
+    def heir(self, name: str) -> str:
+        """Return the environment that has the runs and objects of one that is gone, or ""."""
+        new = {former: name for name, former in self.renamed().items()}
+        return new.get(name) or names.heirs(self.before, self.after).get(name, "")
+
     def former(self, name: str) -> str:
         """Return what an environment is called before the merge."""
         return self.renamed().get(name, name)
@@ -388,12 +396,39 @@ class Merge(Owner):
         if self.touches_objects(name):
             own = object_changes.findings(self.before, self.after, name)
             checked.append(JobFindings("", own, ()))
+        checked.append(JobFindings("", tuple(self._collisions(name)), ()))
         findings = apply_policy(environment, checked, self.options.today, whole=False)
         if self.has_lost_ledger(name):  # which is the one thing to mend
             findings = tuple(f for f in findings if f.rule != UNRECORDED.id)
         # Held changes are reported with their job.
         findings = tuple(f for f in findings if (f.rule, f.severity) != (HELD.id, HELD.severity))
         return (*findings, *self.after.ledger(name).findings)
+
+    def _collisions(self, name: str) -> Iterator[Finding]:
+        """Yield a finding for each environment of the cluster that has objects of jobs which the
+        merge touches, and did not have them before; theirs bear the names of the same jobs.
+        """
+        sound, jobs = self.after.environments, [it.name for it in self._files_in(name)]
+        for other in (it for it in sound if jobs and it != name):
+            if collisions.share(sound[name], sound[other], self.after.tree):
+                was, now = (
+                    [collisions.objects(self._records(side, it, jobs)) for it in (name, other)]
+                    for side in self.sides
+                )
+                added = (now[0] - (was[0] & was[1]), now[1])
+                loaded = self.after.loaded(name)
+                yield from collisions.across(loaded, sound[name], sound[other], added)
+
+    def _records(self, side: Revision, name: str, jobs: Iterable[str]) -> Mapping[str, Record]:
+        """Return the records of jobs of an environment, as rendering makes them after the merge."""
+        before = side is self.before
+        files = [JobFile(self.former(name) if before else name, job) for job in jobs]
+        rendered = not before and set(filter(side.has, files)) & self.files()
+        records = {
+            it.name: side.rendering(it).record if rendered and it in rendered else side.record(it)
+            for it in files
+        }
+        return {job: record for job, record in records.items() if record is not None}
 
     @tracked(same=eq)
     def _unreadable(self) -> tuple[JobFile, ...]:

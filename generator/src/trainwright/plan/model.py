@@ -94,7 +94,7 @@ class JobChange:
     It is `unrendered` if rendered files are kept beside the specs and do not have the change yet.
     `otherwise` lists the values in which a run that begins differs from its present sources: it
     was rendered in an earlier commit. `was` is the job whose run this one has, or replaces, under
-    another name; it is `shared` if that one has it after the merge, too.
+    another name; it is `shared` if that one, or another, has it after the merge, too.
     """
 
     file: JobFile
@@ -140,9 +140,13 @@ class JobChange:
     def asked(self) -> Demand:
         """Like `delta`, but a new run requests all its hours again, whatever the old one used, and
         a finished one gives nothing back. A run that stays as it is requests nothing, whatever its
-        pool costs or is called now.
+        pool costs or is called now, nor does one that is left to another job give anything back;
+        what that makes again requests all its hours.
         """
-        if self.action in (Action.RETIRED, Action.OUTDATED):
+        if self.shared and self.before and self.action is Action.DELETED:
+            return self.before.demand.holding(NOTHING)
+        left = self.action is Action.GOES_ON and self.after is None
+        if left or self.action in (Action.RETIRED, Action.OUTDATED):
             return NOTHING
         if self.action is not Action.NEW_RUN or self.after is None:
             return self.delta

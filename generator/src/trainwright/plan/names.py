@@ -22,11 +22,23 @@ def environments(before: Workspace, after: Workspace) -> Mapping[str, str]:
     new one that has most of the runs and objects of one that is gone is the same under another
     name.
     """
-    old, new = before.survey.jobs, after.survey.jobs
-    gone, begun = old.keys() - new.keys(), new.keys() - old.keys()
+    return _same(before, after, after.survey.jobs.keys() - before.survey.jobs.keys())
+
+
+def heirs(before: Workspace, after: Workspace) -> Mapping[str, str]:
+    """Return, by environments that are gone, those that had most of their runs and objects already,
+    as where an earlier merge has copied one that is renamed.
+    """
+    there = after.survey.jobs.keys() & before.survey.jobs.keys()
+    return {former: name for name, former in _same(before, after, there).items()}
+
+
+def _same(before: Workspace, after: Workspace, among: Collection[str]) -> Mapping[str, str]:
+    """Return the environments that are gone, each by the one that has most of what it had."""
+    gone = before.survey.jobs.keys() - after.survey.jobs.keys()
     common = Counter(
         (name, former)
-        for name in (begun if gone else ())
+        for name in (among if gone else ())
         for former in _in_common(before, after, name, gone)
     )
     names: dict[str, str] = {}

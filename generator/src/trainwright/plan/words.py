@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 
@@ -446,14 +447,7 @@ def removals(plan: Plan) -> Iterator[str]:
 
 def _after_renaming(plan: Plan, name: str, removal: Removal) -> Iterator[str]:
     """Yield what is to be known of an environment under another name."""
-    made_again = any(
-        it.action is Action.NEW_RUN
-        and it.was is not None
-        and it.before is not None
-        and it.after is not None
-        and (it.was.environment, it.before.object) == (name, it.after.object)
-        for it in plan.changes
-    )
+    made_again = any(map(partial(_is_made_again, name), plan.changes))
     if made_again:
         yield (
             "`prune: immediate` has its runs deleted and made again: to keep them, merge "
@@ -479,6 +473,16 @@ def _after_renaming(plan: Plan, name: str, removal: Removal) -> Iterator[str]:
         )
     elif removal.wiring and not made_again:
         yield f"a sync of {WIRING}/ that prunes deletes them at once, and no run with them"
+
+
+def _is_made_again(name: str, change: JobChange) -> bool:
+    """Whether a run of a renamed environment is deleted, which its job under the new name has."""
+    before, after, was = change.before, change.after, change.was
+    if change.action is Action.DELETED:
+        return change.shared and change.file.environment == name
+    if change.action is not Action.NEW_RUN or not (before and after and was):
+        return False
+    return (was.environment, before.object) == (name, after.object)
 
 
 def policy(change: SettingChange) -> str:
