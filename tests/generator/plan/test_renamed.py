@@ -566,6 +566,11 @@ def _without_claim(made: Repository) -> None:
     made.edit("prod/objects/plain.yaml", "a: b", "a: c")
 
 
+def _in_another_environment(made: Repository) -> None:
+    _elsewhere(made, "prune: confirm", "prune: immediate")
+    _without_claim(made)
+
+
 IN_WORK = "/work/llm/LLM on claim work"
 RESUMED: dict[str, tuple[Callable[[Repository], object], str]] = {
     "it goes on": (lambda _: None, f"resumes from the checkpoints in {IN_WORK}"),
@@ -592,6 +597,10 @@ RESUMED: dict[str, tuple[Callable[[Repository], object], str]] = {
         f"cannot resume from {IN_WORK}, unless what LLM saved in another cluster is copied there",
     ),
     "no claim": (_without_claim, "cannot resume from /work/llm/LLM: the merge deletes claim work"),
+    "no claim of another environment": (
+        _in_another_environment,
+        "cannot resume from /work/llm/LLM: the merge deletes claim work",
+    ),
 }
 
 

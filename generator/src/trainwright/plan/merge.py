@@ -231,7 +231,20 @@ class Merge(Owner):
 
     @tracked(same=eq)
     def deleted(self, name: str) -> frozenset[Identity]:
-        """Return the additional objects of an environment that the merge deletes."""
+        """Return the additional objects in the cluster of an environment that the merge deletes."""
+        there = self.applying(name)
+        clusters = {it: self.applying(it) for it in self.before.survey.jobs}
+        return frozenset[Identity]().union(
+            *(
+                self._deleted(other)
+                for other, applying in clusters.items()
+                if there and applying
+                if applying.gitops.destination == there.gitops.destination
+            )
+        )
+
+    @tracked(same=eq)
+    def _deleted(self, name: str) -> frozenset[Identity]:
         if not self._edits_objects(name):
             return frozenset()
         return object_changes.deleted(*self.sides, name)
