@@ -551,6 +551,7 @@ def test_a_job_that_is_renamed_and_edited_is_the_one_with_most_of_its_values(
     alone = {"prod/vision": ("starts", ""), "prod/vit": ("left running", "")}
     renamed = {"prod/vision": ("new run", "prod/vit")}
     assert changes == {"prod/other": ("starts", ""), **(renamed if linked else alone)}
+    assert ("it has most values of prod/vit, which is gone" in said(prod)) is linked
 
 
 def _elsewhere(made: Repository, old: str, new: str) -> None:

@@ -16,7 +16,7 @@ from trainwright.datatypes.listing import plural
 from trainwright.files.memo import Owner, tracked
 from trainwright.objects.departure import applied_by_job
 from trainwright.objects.naming import job_of_run
-from trainwright.plan import actions, causes, words
+from trainwright.plan import actions, causes, names, words
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.merge import Merge
 from trainwright.plan.model import (
@@ -407,13 +407,21 @@ class JobChanges(Owner):
         """Return the change of a job that has, or replaces, the run of one under another name."""
         before, after, former = change.before, change.after, change.was
         if before is None or after is None or before.object != after.object:
-            renamed = f"it is {former} under another name" if change.action in BEGINS else ""
+            renamed = self._renamed(change) if change.action in BEGINS else ""
             return replace(change, why="; ".join(filter(None, (change.why, renamed))))
         kept = change.shared or was.is_kept(None)
         if not kept and former and not self._finds_no_folder(former.environment):
             why = actions.made_again(was, f"{former}", f"{change.file}")
             return replace(change, action=Action.NEW_RUN, why=why)
         return change
+
+    def _renamed(self, change: JobChange) -> str:
+        """Return that a job is one under another name, or has most of one that is gone."""
+        file, former = change.file, change.was or change.file
+        same = names.content(self._before, former) == names.content(self._after, file)
+        if same or former.name == file.name:
+            return f"it is {former} under another name"
+        return f"it has most values of {former}, which is gone"
 
     def _finds_no_folder(self, name: str) -> bool:
         """Whether an engine applies all of an environment by one object, and the merge takes the

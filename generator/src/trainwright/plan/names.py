@@ -8,7 +8,7 @@ from itertools import filterfalse
 
 from trainwright.datatypes.environment import Destination, Environment
 from trainwright.datatypes.layout import JobFile
-from trainwright.datatypes.pointer import Pointer, leaves
+from trainwright.datatypes.pointer import leaves
 from trainwright.datatypes.same import digest_of_data
 from trainwright.objects.naming import wiring
 from trainwright.plan import object_changes
@@ -93,7 +93,7 @@ def jobs(
     """
     new = [file for file in sorted(touched) if after.has(file) and not before.has(file)]
     gone = [file for file in sorted(touched) if before.has(file) and not after.has(file)]
-    alike = {(it.environment, spec): it for it in gone if (spec := _content(before, it))}
+    alike = {(it.environment, spec): it for it in gone if (spec := content(before, it))}
 
     def same(file: JobFile) -> JobFile | None:
         place = place_of(after, file)
@@ -105,45 +105,46 @@ def jobs(
         return former if before.has(former) else None
 
     def copied(file: JobFile) -> JobFile | None:
-        return alike.get((file.environment, _content(after, file))) if gone else None
+        return alike.get((file.environment, content(after, file))) if gone else None
 
     def edited(file: JobFile) -> JobFile | None:
         values = _values(after, file)
-        free = (it for it in gone if it.environment == file.environment and it not in taken())
+        free = (it for it in gone if it.environment == file.environment and it not in taken)
         shared = {it: len(there & values) for it in free if _is_alike(there := old[it], values)}
         return max(shared, key=lambda it: shared[it], default=None)
 
     old = {it: _values(before, it) for it in gone} if new else {}
     found: dict[JobFile, JobFile] = {}
-    taken = found.values
+    taken = set[JobFile]()
     for find in (same, named, copied, edited):
         for file in filterfalse(found.__contains__, new):
-            if (other := find(file)) and (find is same or other not in taken()):
+            if (other := find(file)) and (find is same or other not in taken):
                 found[file] = other
+                taken.add(other)
     return found
 
 
-def _content(side: Revision, file: JobFile) -> str:
+def content(side: Revision, file: JobFile) -> str:
     """Return a digest of all values of a job's spec but its name; "" for one with errors."""
     spec = side.job(file).loaded.spec
     data = {key: value for key, value in spec.data.items() if key != "name"} if spec else {}
     return digest_of_data(data) if data else ""
 
 
-def _values(side: Revision, file: JobFile) -> Set[tuple[Pointer, str]]:
+def _values(side: Revision, file: JobFile) -> Set[str]:
     """Return what the file of a job itself sets, without its name; nothing for one with errors."""
     spec = side.job(file).loaded.spec
     own = leaves(spec.layers[-1].data) if spec else ()
-    return {(path, repr(value)) for path, value in own if path not in _UNLIKE}
+    return {f"{path}: {value!r}" for path, value in own if path not in _UNLIKE}
 
 
 _UNLIKE = ("/apiVersion", "/kind", "/name")
 
 
-def _is_alike(one: Set[tuple[Pointer, str]], other: Set[tuple[Pointer, str]]) -> bool:
-    """Whether two jobs start the same program, with most of their values the same."""
-    program = any(path.within("/entrypoint") for path, _ in one ^ other)
-    return not program and 2 * len(one & other) > max(len(one), len(other))
+def _is_alike(one: Set[str], other: Set[str]) -> bool:
+    """Whether two jobs have most of their values the same, and start the same program."""
+    most = 2 * len(one & other) > max(len(one), len(other))
+    return most and not any(it.startswith("/entrypoint") for it in one ^ other)
 
 
 def applied_by(was: Environment | None, now: Environment | None) -> tuple[str, ...]:
