@@ -161,6 +161,12 @@ def test_other_options_of_apptainer_are_named(tmp_path: Path) -> None:
     behaviour = {left.field for left in one.left if left.severity is Loss.BEHAVIOUR}
     assert behaviour >= {"--mount", "--env-file", "--home", "--fakeroot"}
     assert not {left.field for left in one.left} & {"--nv", "--cleanenv"}
+    assert [left.value for left in one.left if left.field == "--fakeroot"] == [""]
+
+
+def test_an_option_of_a_site_is_read_behind_one_whose_value_may_be_left_out(tmp_path: Path) -> None:
+    (one,) = imported(tmp_path, "-N 1", "srun -K --site=a torchrun t.py").imported
+    assert {"--site", "--kill-on-bad-exit"} <= {left.field for left in one.left}
 
 
 def test_what_only_starts_the_program_is_left_out(tmp_path: Path) -> None:

@@ -16,13 +16,14 @@ from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import lookup
 from trainwright.importing.candidate import duration
+from trainwright.importing.choice import refuse_unknown
 from trainwright.importing.convert import Imported, job_name
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import ADOPTED, trains
 from trainwright.kinds.adopted.pod_templates import of_any_kind
 from trainwright.kinds.kind import Kind
-from trainwright.kinds.reading import ImportingError, SourceObject
+from trainwright.kinds.reading import SourceObject
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.pods.image_reference import in_spec
@@ -122,9 +123,7 @@ def _pool(template: PodTemplate, environment: Environment, wanted: str) -> str:
 
     Raise ImportingError for an unknown pool.
     """
-    if wanted and wanted not in environment.pools:
-        names = ", ".join(environment.pools) or "none"
-        raise ImportingError(f'{environment.name} has no pool "{wanted}"; its pools: {names}')
+    refuse_unknown(environment, wanted)
     selector = mapping(template.spec.get("nodeSelector"))
     fitting = (
         pool.name

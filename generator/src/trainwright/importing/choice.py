@@ -22,9 +22,7 @@ class Choice:
 
 def choices(environment: Environment, pod: Pod, wanted: str) -> Iterator[Choice]:
     """Yield the choices worth trying, best first; only those of the wanted pool if there is one."""
-    if wanted and wanted not in environment.pools:
-        names = ", ".join(environment.pools) or "none"
-        raise ImportingError(f'{environment.name} has no pool "{wanted}"; its pools: {names}')
+    refuse_unknown(environment, wanted)
     requested = {**pod.resources.get("requests", {}), **pod.resources.get("limits", {})}
     if not wanted:
         _refuse_uncounted(environment, requested)
@@ -36,6 +34,13 @@ def choices(environment: Environment, pod: Pod, wanted: str) -> Iterator[Choice]
     for pool in [environment.pools[wanted]] if wanted else [*pools, None]:
         for apart in (True, False):
             yield Choice(pool=pool, apart=apart)
+
+
+def refuse_unknown(environment: Environment, wanted: str) -> None:
+    """Raise ImportingError for a pool that an environment does not have."""
+    if wanted and wanted not in environment.pools:
+        names = ", ".join(environment.pools) or "none"
+        raise ImportingError(f'{environment.name} has no pool "{wanted}"; its pools: {names}')
 
 
 def _refuse_uncounted(environment: Environment, requested: Mapping[str, str]) -> None:

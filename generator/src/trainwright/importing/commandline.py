@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
+from trainwright.importing.programs import unwrapped
 from trainwright.importing.source import Source
-from trainwright.importing.wrappers import unwrapped
 from trainwright.kinds.reading import ImportingError, Loss, NotImported, shown
 
 _SHELL = re.compile(r"\$(?:\{|\(|[A-Za-z_])|`")

@@ -208,21 +208,16 @@ def in_spec_terms(run: NormalForm, workload: Workload, manifests: Sequence[Manif
     others = {k: v for k, v in run.beside.items() if k.partition("/")[0] not in _SAID_HERE}
     configs = [candidate for candidate in manifests if candidate.identity[:2] == _CONFIG]
     alone = any(_is_script(config, pods[0]) for config in configs)
+
+    def in_terms(normalized: form.Pod, pod: Pod, *, alone: bool = False) -> form.Pod:
+        return anonymous(_pod(normalized, pod, stores, alone=alone), names)
+
     pairs = zip(run.pods, (pods[at] for at in shown), strict=False)
     return replace(
         run,
-        pods=tuple(
-            anonymous(_pod(normalized, pod, stores, alone=alone), names)
-            for normalized, pod in pairs
-        ),
+        pods=tuple(in_terms(normalized, pod, alone=alone) for normalized, pod in pairs),
         roles={
-            role: replace(
-                served,
-                pods=tuple(
-                    anonymous(_pod(normalized, pod, stores, alone=False), names)
-                    for normalized, pod in zip(served.pods, workload.of_role(role), strict=True)
-                ),
-            )
+            role: replace(served, pods=tuple(map(in_terms, served.pods, workload.of_role(role))))
             for role, served in run.roles.items()
         },
         beside={**others, **dict(_as_spec_fields(manifests, manifest, pods, used))},
@@ -274,7 +269,8 @@ def _as_spec_fields(
             locked = all(mount.read_only for mount in mounts)
             rest = {"immutable": body.get("immutable"), "readOnly": locked}
         if rest:
-            rest |= _described(body)
+            labels = {k: v for k, v in manifest.labels.items() if k != RUN}
+            rest |= {"labels": labels, "annotations": manifest.annotations}
             by_kind.setdefault(manifest.kind, []).append(stated(rest))
     for name, (first, *others) in by_kind.items():
         yield f"{name}/run", first
@@ -282,9 +278,3 @@ def _as_spec_fields(
             more = {key: value for key, value in entry.items() if first.get(key) != value}
             if more:
                 yield f"{name}/run-{number}", more
-
-
-def _described(body: Mapping[str, Data]) -> dict[str, Data]:
-    metadata = mapping(body.get("metadata"))
-    labels = {k: v for k, v in mapping(metadata.get("labels")).items() if k != RUN}
-    return {"labels": labels, "annotations": mapping(metadata.get("annotations"))}

@@ -32,7 +32,7 @@ class Differing:
         form = "changed"
         if None in (difference.before, difference.after):
             form = "added" if difference.before is None else "removed"
-        fitting = (text for at, on, text in _SENTENCES if on == form and path.matches(at))
+        fitting = (text for at, on, text in _TABLE["sentences"] if on == form and path.matches(at))
         words: str = next(fitting, "")
         if not words:
             return sentence(difference)
@@ -56,40 +56,8 @@ def _quantity(size: Data) -> Data:
     return shown if isinstance(size, int) and parse(str(shown)) == size else size
 
 
-_SENTENCES = table(__file__, "sentences.yaml")
-
-# Differences that every rendered run has, whatever it was imported from.
-_ALWAYS = (
-    *(
-        Pointer.of(*holder, "labels", f"{domain}/*")
-        for holder in ((), ("pods", "*"), ("beside", "*/run"))
-        for domain in ("app.kubernetes.io", "trainwright.io")
-    ),
-    Pointer.of("beside", "*/run", "annotations", "argocd.argoproj.io/*"),
-    Pointer.of("beside", "ConfigMap/run", "immutable"),
-    Pointer.of("beside", "ConfigMap/run", "readOnly"),
-    Pointer.of("annotations", "argocd.argoproj.io/*"),
-    Pointer.of("annotations", "kustomize.toolkit.fluxcd.io/*"),
-)
-
+_TABLE = table(__file__, "differences.yaml")
 _DROPPED = "/pods/*/security/capabilities/drop/*"
-# Additions that change nothing about what is trained, scheduled, restarted or observed: the ranks
-# of processes that were alone, and restrictions on rights that training does not use.
-_HOLDERS = ("", "init/*/", "sidecars/*/")
-_HARMLESS_ADDITIONS = (
-    "/pods/*/processes/**",
-    "/pods/*/program/unbuffered",
-    "/pods/*/env/TRAINWRIGHT_METRICS_PORT",
-    *(
-        f"/pods/*/{holder}security/{right}"
-        for holder in _HOLDERS
-        for right in ("seccompProfile/type", "fsGroupChangePolicy")
-    ),
-    # What prepares a training often changes owners or installs packages, which the training does
-    # not.
-    _DROPPED,
-)
-_RIGHTS = tuple(f"/pods/*/{holder}security/allowPrivilegeEscalation" for holder in _HOLDERS)
 _GRACE = "/pods/*/grace_period"
 _RANK = "/pods/*/processes/*/rank"
 _MEMORY = "/pods/*/resources/*/memory"
@@ -116,11 +84,7 @@ def reported(added: Iterable[Difference], command: str = "") -> Iterator[Differi
 
     Ranks that are known now are one difference for all pods, although each pod has its own.
     """
-    shown = [
-        difference
-        for difference in added
-        if not any(map(in_group(difference.path).matches, _ALWAYS))
-    ]
+    shown = [it for it in added if not any(map(in_group(it.path).matches, _TABLE["always"]))]
     for difference in _ranks_together(_tolerations_together(shown)):
         loses = in_group(difference.path).matches(_DROPPED) and _AS_ROOT.search(command)
         yield Differing(
@@ -179,6 +143,6 @@ def _is_harmless(difference: Difference) -> bool:
     path, before, after = in_group(difference.path), difference.before, difference.after
     if path.matches(_GRACE):  # more time to save before it ends, of a pod that both runs have
         return isinstance(before, int) and isinstance(after, int) and after > before
-    if any(map(path.matches, _RIGHTS)):
+    if any(map(path.matches, _TABLE["rights"])):
         return not after
-    return before is None and any(map(path.matches, _HARMLESS_ADDITIONS))
+    return before is None and any(map(path.matches, _TABLE["harmless"]))

@@ -14,7 +14,7 @@ from trainwright.datatypes.data import Data, stated
 from trainwright.datatypes.pointer import Pointer, with_value
 from trainwright.importing import options
 from trainwright.importing.commandline import CommandReader, Line, call, taken_literally
-from trainwright.importing.reader import made
+from trainwright.importing.reader import object_of
 from trainwright.importing.source import Source
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.kinds.reading import ImportingError, Loss, NotImported, Reason, SourceObject, shown
@@ -75,7 +75,7 @@ def _manifest(given: dict[str, Data], image: str) -> tuple[dict[str, Data], dict
         "elasticPolicy": {"minReplicas": 1, "maxReplicas": workers},
         "pytorchReplicaSpecs": {"Worker": worker},
     }
-    job = made(KIND, {"name": given["--job_name"]}, spec)
+    job = object_of(KIND, {"name": given["--job_name"]}, spec)
     body, names = options.carried(_OPTIONS, given, job, _VALUES)
     if mounts := _mounts(given.get("--volume", "")):
         body = with_value(body, Pointer(f"{_CONTAINER}/volumeMounts"), mounts)

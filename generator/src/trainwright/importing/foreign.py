@@ -14,7 +14,7 @@ from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, holders, lookup, scalars
 from trainwright.importing import workflows
-from trainwright.importing.reader import made
+from trainwright.importing.reader import object_of
 from trainwright.kinds import SERVED
 from trainwright.kinds.pytorchjob import KIND as PYTORCHJOB
 from trainwright.kinds.reading import (
@@ -175,7 +175,7 @@ def _pytorchjob(
     left: tuple[NotImported, ...],
 ) -> SourceObject:
     """Return a PyTorchJob in place of an object. `moved` maps new pointers to original ones."""
-    body = made(PYTORCHJOB, part.metadata, spec)
+    body = object_of(PYTORCHJOB, part.metadata, spec)
     return _instead(part, body, moved, (*part.left, *left))
 
 
@@ -277,14 +277,16 @@ def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
         why = [_COMPLETES] if completes else []
         left += _left_of(part, f"/spec/tasks/{index}", ("name", "replicas", "template"), *why)
     moved = {
-        **{f"{_REPLICAS}/{role}": f"/spec/tasks/{index}" for role, index in task_index.items()},
-        **dict(_moved_of_pods(task_index, scheduler)),
         "/spec/runPolicy/backoffLimit": "/spec/maxRetry",
         "/spec/runPolicy": "/spec/minAvailable",  # whatever else is in it is moved by itself
         "/spec/runPolicy/schedulingPolicy/minAvailable": "/spec/minAvailable",
         "/spec/runPolicy/schedulingPolicy/queue": "/spec/queue",
         "/spec/runPolicy/schedulingPolicy": "/spec/minAvailable",
     }
+    for role, index in task_index.items():
+        replica, task = f"{_REPLICAS}/{role}", f"/spec/tasks/{index}"
+        moved |= {replica: task, f"{replica}/restartPolicy": f"{task}/template/spec/restartPolicy"}
+        moved |= {f"{replica}/template/spec/{key}": f"/spec/{key}" for key in scheduler}
     made = {"runPolicy": policy, "pytorchReplicaSpecs": replicas}
     return (_pytorchjob(part, made, moved, tuple(left)),)
 
@@ -296,17 +298,6 @@ def _pods(tasks: Sequence[Mapping[str, Data]]) -> int:
     """
     counts = (task.get("replicas", 1) for task in tasks)
     return sum(count for count in counts if isinstance(count, int))
-
-
-def _moved_of_pods(
-    task_index: Mapping[str, int], scheduler: Mapping[str, Data]
-) -> Iterator[tuple[str, str]]:
-    """Yield the pointers in a PyTorchJob and in the Volcano Job of the fields that are moved."""
-    for role, index in task_index.items():
-        pod = f"/spec/tasks/{index}/template/spec"
-        yield f"{_REPLICAS}/{role}/restartPolicy", f"{pod}/restartPolicy"
-        for key in scheduler:
-            yield f"{_REPLICAS}/{role}/template/spec/{key}", f"/spec/{key}"
 
 
 def _task(

@@ -16,25 +16,21 @@ _GENERATED = frozenset(
     "controller-revision-hash controller-uid job-name kueue.x-k8s.io/podset kueue.x-k8s.io/tas "
     "kueue.x-k8s.io/workload pod-template-hash".split()
 )
-# By the domain of its labels and annotations, what applies objects or keeps them in a release.
+# What applies objects or keeps them in a release, and the domains of its labels and annotations.
 # Sources: Argo CD docs/user-guide/annotations-and-labels.md, fluxcd.io/flux/components,
 # helm.sh/docs/topics/charts_hooks, carvel.dev/kapp, KEP-3659 (ApplySet), fleet.rancher.io.
 _ENGINES = {
-    "applyset.kubernetes.io/": "kubectl",
-    "argocd.argoproj.io/": "Argo CD",
-    "config.k8s.io/": "kpt",
-    "config.kubernetes.io/": "kustomize",
-    "fleet.cattle.io/": "Fleet",
-    "fluxcd.io/": "Flux",
-    "helm.sh/": "Helm",
-    "helm.toolkit.fluxcd.io/": "Flux",
-    "internal.config.kubernetes.io/": "kustomize",
-    "kapp.k14s.io/": "kapp",
-    "kustomize.toolkit.fluxcd.io/": "Flux",
-    "meta.helm.sh/": "Helm",
-    "objectset.rio.cattle.io/": "Fleet",
-    "reconcile.fluxcd.io/": "Flux",
-    "ssa.fluxcd.io/": "Flux",
+    "Argo CD": ("argocd.argoproj.io/",),
+    "Fleet": ("fleet.cattle.io/", "objectset.rio.cattle.io/"),
+    "Flux": (
+        *("fluxcd.io/", "helm.toolkit.fluxcd.io/", "kustomize.toolkit.fluxcd.io/"),
+        *("reconcile.fluxcd.io/", "ssa.fluxcd.io/"),
+    ),
+    "Helm": ("helm.sh/", "meta.helm.sh/"),
+    "kapp": ("kapp.k14s.io/",),
+    "kpt": ("config.k8s.io/",),
+    "kubectl": ("applyset.kubernetes.io/",),
+    "kustomize": ("config.kubernetes.io/", "internal.config.kubernetes.io/"),
 }
 
 
@@ -45,7 +41,7 @@ def is_generated(key: str) -> bool:
 
 def engine_of(key: str) -> str:
     """Return the engine whose mark a label or an annotation is, or ""."""
-    return next((engine for domain, engine in _ENGINES.items() if key.startswith(domain)), "")
+    return next((engine for engine, domains in _ENGINES.items() if key.startswith(domains)), "")
 
 
 def is_hook(key: str) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from trainwright.datatypes.data import Data
 from trainwright.findings.credentials import redact
 from trainwright.importing import ImportInput
 from trainwright.importing.batch import ImportBatch
 from trainwright.importing.convert import Imported
-from trainwright.kinds.reading import Loss, NotImported
+from trainwright.kinds.reading import Loss
 from trainwright.reports.json import finding_data, place_of
 from trainwright.reports.style import document
 from trainwright.reports.values import hidden
@@ -47,7 +45,16 @@ def _imported(imported: Imported, *, written: bool) -> Data:
         "written": written,
         "severity": imported.severity.value if imported.severity else "none",
         "spec": dict(imported.spec),
-        "left": list(_left(imported.left)),
+        "left": [
+            {
+                "severity": left.severity.value,
+                "field": left.field,
+                "place": place_of(left.place),
+                "value": left.value,
+                "why": left.why,
+            }
+            for left in imported.left
+        ],
         "differs": [
             {
                 "severity": difference.severity.value,
@@ -59,14 +66,3 @@ def _imported(imported: Imported, *, written: bool) -> Data:
         ],
         "notes": list(imported.notes),
     }
-
-
-def _left(everything: Iterable[NotImported]) -> Iterable[Data]:
-    for left in everything:
-        yield {
-            "severity": left.severity.value,
-            "field": left.field,
-            "place": place_of(left.place),
-            "value": left.value,
-            "why": left.why,
-        }

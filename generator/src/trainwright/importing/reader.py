@@ -32,7 +32,7 @@ def source_of(kind: Kind, part: SourceObject, others: Sequence[SourceObject], na
     )
 
 
-def made(kind: Kind, metadata: Data, spec: Data) -> dict[str, Data]:
+def object_of(kind: Kind, metadata: Data, spec: Data) -> dict[str, Data]:
     """Return an object of a kind."""
     return {
         "apiVersion": kind.api_version,

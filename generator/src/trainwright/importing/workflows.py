@@ -29,13 +29,11 @@ from trainwright.objects.pods.template import Container
 SERVERS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"})
 # By kind, where its templates are.
 _ARGO: Mapping[GroupKind, tuple[str, ...]] = {
-    GroupKind("argoproj.io", kind): at
-    for kind, at in {
-        "Workflow": ("spec",),
-        "WorkflowTemplate": ("spec",),
-        "ClusterWorkflowTemplate": ("spec",),
-        "CronWorkflow": ("spec", "workflowSpec"),
-    }.items()
+    **{
+        GroupKind("argoproj.io", kind): ("spec",)
+        for kind in ("Workflow", "WorkflowTemplate", "ClusterWorkflowTemplate")
+    },
+    GroupKind("argoproj.io", "CronWorkflow"): ("spec", "workflowSpec"),
 }
 _TEKTON = frozenset(
     GroupKind("tekton.dev", kind)

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
-from typing import TypeAlias
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.fields import spelled
@@ -174,46 +173,26 @@ def changed(before: NormalForm, after: NormalForm) -> list[Pointer]:
     return sorted(difference.path for difference in _differing(before, after, Pointer()))
 
 
-# Where two objects differ, by their identities: pods of one template share what is not their own.
-_Known: TypeAlias = dict[tuple[int, int, str], tuple[Difference, ...]]
-
-
-def _differing(
-    before: Data, after: Data, path: Pointer, known: _Known | None = None
-) -> Iterator[Difference]:
+def _differing(before: Data, after: Data, path: Pointer) -> Iterator[Difference]:
     """Yield where two values differ. Equal parts, nearly all in an import, are skipped."""
     if before is after or before == after:
         return
-    known = {} if known is None else known
     alike = type(before) is type(after)
     if alike and is_dataclass(before):
-        yield from _fields_differing(before, after, path, known)
+        for name in before.__dataclass_fields__:
+            yield from _differing(getattr(before, name), getattr(after, name), path / name)
     elif alike and isinstance(before, tuple) and len(before) == len(after):
         for index, (was, now) in enumerate(zip(before, after, strict=True)):
-            yield from _differing(was, now, path / index, known)
+            yield from _differing(was, now, path / index)
     elif alike and isinstance(before, dict) and before and after:
         for key in before.keys() | after.keys():
             was, now = before.get(key, _ABSENT), after.get(key, _ABSENT)
             if isinstance(was, dict) and was and isinstance(now, dict) and now:
-                yield from _differing(was, now, path / str(key), known)
+                yield from _differing(was, now, path / str(key))
             elif was != now:
                 yield from _unlike(_item(key, was, path), _item(key, now, path))
     else:
         yield from _unlike(*(_taken(form, path) for form in (before, after)))
-
-
-def _fields_differing(
-    before: Data, after: Data, path: Pointer, known: _Known
-) -> Iterator[Difference]:
-    for name in before.__dataclass_fields__:
-        was, now = getattr(before, name), getattr(after, name)
-        pair = (id(was), id(now), name)
-        if pair not in known:
-            known[pair] = tuple(_differing(was, now, Pointer() / name, known))
-        yield from (
-            difference._replace(path=Pointer(f"{path}{difference.path}"))
-            for difference in known[pair]
-        )
 
 
 _ABSENT = object()

@@ -1,4 +1,4 @@
-"""A pod's container in terms that all operators share: amounts, mounts, files, security."""
+"""A pod's containers in terms that all operators share: amounts, mounts, files, security."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.data import Data, dig, mapping, mappings, text
+from trainwright.datatypes.data import Data, dig, mapping, mappings, text, texts
 from trainwright.datatypes.job import file_digest
 from trainwright.objects.pods import command, probes
 from trainwright.objects.pods.mounted import shown
@@ -31,8 +31,9 @@ def places(name: str) -> bool:
     return name in _PLACING or name.startswith("LATTICE_")
 
 
-def environment(pod: Pod) -> tuple[dict[str, str], dict[str, EnvVar]]:
-    """Return the variables that the job itself sets: those with known values, then the others.
+def environment(pod: Pod) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Return the variables that the job itself sets: those with known values, and the origins of
+    those that are kept out of git for being secret, and of others.
 
     The pod's own name is none of the job's, even if its operator chooses it.
     """
@@ -43,8 +44,13 @@ def environment(pod: Pod) -> tuple[dict[str, str], dict[str, EnvVar]]:
     plain = {
         name: resolved[name] or '""' for name in resolved.keys() - unresolved if not places(name)
     }
-    elsewhere = {name: v for name, v in unresolved.items() if not places(name)}
-    return dict(sorted(plain.items())), dict(sorted(elsewhere.items()))
+    secrets: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for name, variable in sorted(unresolved.items()):
+        if not places(name):
+            is_secret = variable.secret is not None or variable.source.endswith("of the shell")
+            (secrets if is_secret else others)[name] = variable.source
+    return dict(sorted(plain.items())), secrets, others
 
 
 _OWN_NAME = "metadata.name"
@@ -56,11 +62,6 @@ def _own_names(pod: Pod) -> Iterator[EnvVar]:
     for variable in last.values():
         if dig(variable.origin, "fieldRef", "fieldPath") == _OWN_NAME:
             yield replace(variable, value="", source=f"field {_OWN_NAME} of the pod")
-
-
-def is_secret(variable: EnvVar) -> bool:
-    """Whether a variable's value is kept out of git for being secret, not for being unknown."""
-    return variable.secret is not None or variable.source.endswith("of the shell")
 
 
 def image(written: str) -> str:
@@ -278,3 +279,70 @@ def ports(pod: Pod) -> tuple[int, ...]:
     return tuple(
         sorted({p.number for p in pod.ports if not p.meets and str(p.number) not in meeting})
     )
+
+
+# --- the containers beside the one that trains: those that run before, and alongside --------------
+
+# https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
+_SAID_BESIDE = frozenset(
+    "name image imagePullPolicy env resources securityContext volumeMounts ports".split()
+)
+
+
+def init(pod: Pod) -> Iterator[dict[str, Data]]:
+    """Yield what runs before the training, in order, with sidecars that later ones may need."""
+    for container in pod.init:
+        yield {"name": container.name, **_beside(container, pod)}
+
+
+def sidecars(pod: Pod) -> dict[str, Data]:
+    """Return what runs alongside, by name: the last sidecars, and the pod's other containers."""
+    return {container.name: _beside(container, pod) for container in pod.sidecars}
+
+
+def _beside(written: Container, pod: Pod) -> dict[str, Data]:
+    policy = text(written.body.get("imagePullPolicy"))
+    return {
+        "image": image(written.image),
+        "pullPolicy": pull_policy(policy, written.image),
+        "env": {
+            text(entry.get("name")): _value(entry) for entry in written.env if not _counts(entry)
+        },
+        "resources": resources(
+            {"limits": texts(written.limits), "requests": texts(written.requests)}
+        ),
+        "claims": dig(written.body, "resources", "claims"),
+        "mounts": dict(_mounts_beside(written, pod)),
+        "ports": {str(port.get("containerPort", "")): _port(port) for port in written.ports},
+        "security": security(written.security, pod.security.get("pod", {})),
+        **beyond_defaults({k: v for k, v in written.body.items() if k not in _SAID_BESIDE}),
+    }
+
+
+def _counts(entry: Mapping[str, Data]) -> bool:
+    """Whether a variable is JOB_COMPLETION_INDEX with a number: the pod's index in its Job."""
+    return entry.get("name") == "JOB_COMPLETION_INDEX" and text(entry.get("value")).isdigit()
+
+
+def _value(entry: Mapping[str, Data]) -> Data:
+    origin = mapping(entry.get("valueFrom"))
+    return dict(origin) if origin else str(entry.get("value") or "")
+
+
+def _port(port: Mapping[str, Data]) -> dict[str, Data]:
+    return {k: v for k, v in port.items() if (k, v) != ("protocol", "TCP") and k != "containerPort"}
+
+
+def _mounts_beside(written: Container, pod: Pod) -> Iterator[tuple[str, dict[str, Data]]]:
+    for mount in written.mounts:
+        name, path = text(mount.get("name")), text(mount.get("mountPath"))
+        elsewhere = shared(pod, name, place_in(written, path))
+        more = {k: v for k, v in mount.items() if k not in ("name", "mountPath") and v != "None"}
+        yield (
+            normal(path),
+            {
+                "source": source_of(pod.volumes.get(name, {}), ""),
+                **({"shared": elsewhere} if elsewhere else {}),
+                **more,
+            },
+        )

@@ -16,7 +16,7 @@ from trainwright.datatypes.data import Data, dig, text, texts
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.groupkind import CONFIGMAP, NETWORKPOLICY, PODGROUPS, RUNTIMES, SERVICE
 from trainwright.datatypes.manifest import Manifest
-from trainwright.importing.equivalence import containers, others, programs
+from trainwright.importing.equivalence import containers, programs
 from trainwright.importing.equivalence.programs import Process, Program
 from trainwright.kinds import operators
 from trainwright.objects.kueue import GROUP, PRIORITY_LABEL, QUEUE_LABEL
@@ -266,7 +266,7 @@ def _pods(
             of_template[template] = made = _pod(pod, processes, configs)
             yield made
         else:
-            env, secrets, downward = _environment(pod)
+            env, secrets, downward = containers.environment(pod)
             yield replace(
                 shared,
                 processes=processes,
@@ -277,15 +277,8 @@ def _pods(
             )
 
 
-def _environment(pod: OperatedPod) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Return the variables with known values, and the origins of secret ones and of others."""
-    env, elsewhere = containers.environment(pod)
-    secrets = {name: v.source for name, v in elsewhere.items() if containers.is_secret(v)}
-    return env, secrets, {k: v.source for k, v in elsewhere.items() if k not in secrets}
-
-
 def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: Configs) -> Pod:
-    env, secrets, downward = _environment(pod)
+    env, secrets, downward = containers.environment(pod)
     return Pod(
         processes=processes,
         program=programs.program(pod),
@@ -320,8 +313,8 @@ def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: Configs) -> 
         service_account=pod.service_account,
         token=pod.has_token,
         env_from=pod.env_from,
-        init=tuple(others.init(pod)),
-        sidecars=others.sidecars(pod),
+        init=tuple(containers.init(pod)),
+        sidecars=containers.sidecars(pod),
         rest=containers.rest(pod),
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.importing import options
 from trainwright.importing.commandline import Line
-from trainwright.importing.slurm.words import program
+from trainwright.importing.programs import program
 from trainwright.kinds.reading import ImportingError
 
 if TYPE_CHECKING:

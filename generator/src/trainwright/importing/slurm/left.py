@@ -13,6 +13,16 @@ from trainwright.documents.validation.other_names import of_job
 from trainwright.importing.commandline import LOGGED
 from trainwright.importing.equivalence.containers import places
 from trainwright.importing.names import OWN_NAME, RUN
+from trainwright.importing.programs import (
+    CONTAINERS,
+    HARMLESS,
+    is_check,
+    program,
+    sets_up,
+    sourced,
+    starts_ray,
+    unwrapped,
+)
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import NodeAmounts
 from trainwright.importing.slurm.manifest import SELECTED, image_name, is_mount, is_of_the_image
@@ -23,16 +33,6 @@ from trainwright.importing.slurm.step import (
     is_launcher,
     name_of,
 )
-from trainwright.importing.slurm.words import (
-    CONTAINERS,
-    HARMLESS,
-    is_check,
-    program,
-    sets_up,
-    sourced,
-    starts_ray,
-)
-from trainwright.importing.wrappers import unwrapped
 from trainwright.kinds.reading import Loss, NotImported, shown
 from trainwright.objects.pods import command as launched
 from trainwright.objects.pods.launching import MPI

@@ -9,7 +9,7 @@ from trainwright.datatypes.data import Data, dig, mapping, stated
 from trainwright.documents.validation.other_forms import clock
 from trainwright.importing.equivalence.containers import places
 from trainwright.importing.names import OWN_NAME
-from trainwright.importing.reader import made
+from trainwright.importing.reader import object_of
 from trainwright.importing.shell import ShellCommand
 from trainwright.importing.slurm.amounts import STEP, NodeAmounts
 from trainwright.importing.slurm.step import Step
@@ -111,7 +111,7 @@ def job(
         "activeDeadlineSeconds": deadline or None,
         "template": {"spec": pod},
     }
-    return made(NAMED[TARGET], {"name": STEP}, stated(spec))
+    return object_of(NAMED[TARGET], {"name": STEP}, stated(spec))
 
 
 _OF_JOB = ("subdomain", "restartPolicy")
@@ -134,7 +134,7 @@ def elastic(body: Mapping[str, Data], sizes: tuple[int, int]) -> dict[str, Data]
             "Worker": {"replicas": most, "restartPolicy": "Never", "template": template}
         },
     }
-    return made(NAMED[ELASTIC], body["metadata"], spec)
+    return object_of(NAMED[ELASTIC], body["metadata"], spec)
 
 
 def service() -> dict[str, Data]:

@@ -11,11 +11,7 @@ from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
 from trainwright.importing import shell
-from trainwright.importing.shell import ShellCommand
-from trainwright.importing.slurm.amounts import HEAD, RANK, NodeAmounts, SlurmOutput
-from trainwright.importing.slurm.apptainer import is_container, unpacked
-from trainwright.importing.slurm.options import options
-from trainwright.importing.slurm.words import (
+from trainwright.importing.programs import (
     CONTAINERS,
     HARMLESS,
     LAUNCHERS,
@@ -26,8 +22,12 @@ from trainwright.importing.slurm.words import (
     program,
     sets_up,
     starts_ray,
+    unwrapped,
 )
-from trainwright.importing.wrappers import unwrapped
+from trainwright.importing.shell import ShellCommand
+from trainwright.importing.slurm.amounts import HEAD, RANK, NodeAmounts, SlurmOutput
+from trainwright.importing.slurm.apptainer import is_container, unpacked
+from trainwright.importing.slurm.options import options
 from trainwright.kinds.reading import ImportingError, NotImported
 from trainwright.objects.pods.command import is_python
 from trainwright.objects.pods.launching import SHELLS, starts_ranks
