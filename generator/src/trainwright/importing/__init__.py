@@ -1,7 +1,7 @@
 """Import of existing manifests and command lines as job specs, with an account of what is lost.
 
-How objects of a kind are read is in `import_.py` of its folder; a new command needs a module and a
-line here.
+How objects of a kind are read is in `import_.py` of its folder; a new command needs a module, its
+options in options.yaml, and a line here.
 """
 
 from __future__ import annotations

@@ -49,15 +49,14 @@ def _origin(origin: Mapping[str, Data]) -> dict[str, Data]:
 
 def sources(written: Collection[Mapping[str, Data]]) -> list[Data]:
     """Return whole ConfigMaps and Secrets as variables."""
-    return [variable_source for entry in written for variable_source in _whole(entry)]
-
-
-def _whole(entry: Mapping[str, Data]) -> Iterator[dict[str, Data]]:
-    for key, named in (("configMapRef", "configMap"), ("secretRef", "secret")):
-        reference = mapping(entry.get(key))
-        if "name" in reference:
-            prefix = {"prefix": entry["prefix"]} if entry.get("prefix") else {}
-            yield {named: reference["name"], **prefix, **companions.optional(reference)}
+    found: list[Data] = []
+    for entry in written:
+        for key, named in (("configMapRef", "configMap"), ("secretRef", "secret")):
+            reference = mapping(entry.get(key))
+            if "name" in reference:
+                prefix = {"prefix": entry["prefix"]} if entry.get("prefix") else {}
+                found.append({named: reference["name"], **prefix, **companions.optional(reference)})
+    return found
 
 
 # --- volumes -------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from trainwright.kinds.pytorchjob import KIND
 from trainwright.kinds.reading import ImportingError, Loss, NotImported, Reason, SourceObject, shown
 
 _OPTIONS = options.options_of("elasticdl train")
+_REPLACED = "a lost worker is always replaced in an elastic job"
 _VENDOR_GPU = {"gpu": "nvidia.com/gpu", "disk": "ephemeral-storage"}
 
 
@@ -47,13 +48,7 @@ def _read(line: Line) -> Source:
             *(_unknown(word, line) for word in unknown),
             *taken_literally(line, line.words),
         ),
-        reasons=(
-            Reason(
-                "**/restartPolicy",
-                "a lost worker is always replaced in an elastic job",
-                Loss.COSMETIC,
-            ),
-        ),
+        reasons=(Reason("**/restartPolicy", _REPLACED, Loss.COSMETIC),),
     )
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from trainwright.datatypes.data import Data, text
 from trainwright.datatypes.listing import plural
 from trainwright.datatypes.manifest import Manifest
+from trainwright.kinds.reading import table
 from trainwright.objects.departure import PRUNE
 from trainwright.objects.sync_options import OPTIONS, sync_options
 
@@ -59,51 +60,24 @@ def steps(objects: Iterable[tuple[Mapping[str, Data], Manifest]]) -> Iterator[st
         held[holder_of(body)].append(manifest)
     for holder, manifests in sorted(held.items()):
         yield f"How {holder} lets go of {plural(len(manifests), 'object')}:"
-        lines = _STEPS[holder.engine](holder, manifests)
-        yield from (f"  {number}. {line}" for number, line in enumerate(lines, start=1))
+        lines = enumerate(_steps(holder, manifests), start=1)
+        yield from (f"  {number}. {line}" for number, line in lines)
 
 
 def after_merge(holder: Holder, manifests: Sequence[Manifest]) -> Iterator[str]:
     """Yield the steps that are left after the merge if a holder has not let go."""
-    steps = _STEPS[holder.engine](holder, manifests)
-    return (step for step in steps if not step.startswith(_MERGE))
+    return (step for step in _steps(holder, manifests) if not step.startswith(_MERGE))
 
 
-def _argocd(holder: Holder, manifests: Sequence[Manifest]) -> Iterator[str]:
-    app = holder.path
-    yield f"Stop its syncs: `argocd app set {app} --sync-policy none`"
-    yield from _annotated(manifests, _argocd_mark)
-    yield f"{_MERGE}, and sync it: the objects then belong to the new Application"
-    yield f"Take their manifests out of the source of {app}: a sync of it prunes none of them"
-    yield f"Begin its syncs again, or end it: `argocd app delete {app} --cascade=false`"
-
-
-def _flux(holder: Holder, manifests: Sequence[Manifest]) -> Iterator[str]:
-    where = f"{holder.name} --namespace {holder.namespace}" if holder.namespace else holder.name
-    yield f"Stop it: `flux suspend kustomization {where}`"
-    yield from _annotated(manifests, _flux_mark)
-    yield f"{_MERGE}: the new Kustomization then applies the objects"
-    yield f"Take their manifests out of the source of {holder.name}"
-    yield f"Let it go on, which prunes none of them: `flux resume kustomization {where}`"
-
-
-def _helm(holder: Holder, manifests: Sequence[Manifest]) -> Iterator[str]:
-    yield from _annotated(manifests, lambda _: "helm.sh/resource-policy=keep")
-    yield f"{_MERGE}"
-    yield f"Take their templates out of the release {holder.name}, or uninstall it"
-
-
-def _kubectl(_: Holder, manifests: Sequence[Manifest]) -> Iterator[str]:
-    yield f"{_MERGE}: no engine has applied the objects, and none prunes them"
-    yield "Remove their old manifests, by which the objects could be applied or deleted again"
-
-
-_STEPS: Mapping[str, Callable[[Holder, Sequence[Manifest]], Iterator[str]]] = {
-    "Argo CD": _argocd,
-    "Flux": _flux,
-    "Helm": _helm,
-    "kubectl": _kubectl,
-}
+def _steps(holder: Holder, manifests: Sequence[Manifest]) -> Iterator[str]:
+    namespace = f" --namespace {holder.namespace}" if holder.namespace else ""
+    for step in _STEPS[holder.engine]:
+        if step == "keep":
+            yield from _annotated(manifests, _MARKS[holder.engine])
+        else:
+            yield step.format(
+                path=holder.path, name=holder.name, namespaced=holder.name + namespace, merge=_MERGE
+            )
 
 
 def _argocd_mark(manifest: Manifest) -> str:
@@ -115,6 +89,14 @@ def _argocd_mark(manifest: Manifest) -> str:
 def _flux_mark(manifest: Manifest) -> str:
     marked = "disabled" in (manifest.annotations.get(PRUNE), manifest.labels.get(PRUNE))
     return "" if marked else f"{PRUNE}=disabled"
+
+
+_STEPS = table(__file__, "letting_go.yaml")
+_MARKS: Mapping[str, Callable[[Manifest], str]] = {
+    "Argo CD": _argocd_mark,
+    "Flux": _flux_mark,
+    "Helm": lambda _: "helm.sh/resource-policy=keep",
+}
 
 
 def _annotated(manifests: Sequence[Manifest], mark: Callable[[Manifest], str]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
 
 import click
 
@@ -31,11 +30,12 @@ class Option:
 Options = Mapping[str, Option]
 
 
-@cache
+_TABLE = table(__file__, "options.yaml")
+
+
 def options_of(command: str) -> Options:
     """Return the options of a command by their names."""
-    commands = table(__file__, "options.yaml")
-    rows = (option for row in commands[command] for option in _options(**row))
+    rows = (option for row in _TABLE[command] for option in _options(**row))
     return {option.spellings[0]: option for option in rows}
 
 
