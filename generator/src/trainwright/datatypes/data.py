@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -44,19 +44,24 @@ def stated(entries: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entries.items() if value not in (None, "", {}, [])}
 
 
-def words(value: Any) -> list[str]:
-    """Every key and every text in a value, however deep."""
+def words(value: Any, known: Collection[int] = ()) -> list[str]:
+    """Every key, each once, and every text in a value, but for mappings whose `id` is known."""
+    keys: dict[Any, Any] = {}
     strings: list[str] = []
     ahead = [value]
     for part in ahead:  # which grows: recursion takes three times as long
-        if isinstance(part, str):
+        kind = part.__class__  # nearly always one of three, and isinstance is slower
+        if kind is str:
             strings.append(part)
-        elif isinstance(part, dict):
-            strings += map(str, part)
-            ahead += part.values()
+        elif kind is dict or isinstance(part, dict):
+            if id(part) not in known:
+                keys.update(part)
+                ahead += part.values()
         elif isinstance(part, (list, tuple)):
             ahead += part
-    return strings
+        elif isinstance(part, str):
+            strings.append(part)
+    return [*map(str, keys), *strings]
 
 
 def plain(text: str) -> str:

@@ -33,8 +33,12 @@ class Part(Generic[Value]):
     def __init__(self, name: str, module: str = "") -> None:
         self._module, self._name = module or name.lower(), name
 
+    def __set_name__(self, _: type[Kind], attribute: str) -> None:
+        self._attribute = attribute
+
     def __get__(self, kind: Kind, _: type[Kind]) -> Value:
         value: Value = kind.part(self._module, self._name)
+        vars(kind)[self._attribute] = value
         return value
 
 

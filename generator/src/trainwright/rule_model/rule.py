@@ -34,14 +34,17 @@ class Rule(Documented):
     keys or texts, matched in any case and with dashes or dots for underscores: the rule only runs
     on an object that has one of them, as no other can break it (empty: any object may). `spec` is
     the position in a job spec that usually decides it. A `per_pod` rule depends on nothing but the
-    pod template itself, not on its role, its replicas or its neighbours, so that its findings are
-    the same for equal templates.
+    pod template itself and on how many pods there are in all, not on its role, its replicas or its
+    neighbours, so that its findings are the same for equal templates. A `special` rule is about
+    what plain pods do not have (rules/plain.py): it finds nothing in an object whose
+    metadata and pods are plain.
     """
 
     kinds: tuple[GroupKind, ...] = ()
     about: tuple[str, ...] = ()
     spec: Pointer = Pointer()
     per_pod: bool = False
+    special: bool = False
     run: Callable[[Subject], Iterable[Hit]]
 
     @property
@@ -91,6 +94,7 @@ class _Fields(TypedDict, total=False):
     about: tuple[str, ...]
     spec: Pointer
     per_pod: bool
+    special: bool
 
 
 def error(key: str, **fields: Unpack[_Fields]) -> Callable[[Check], Rule]:

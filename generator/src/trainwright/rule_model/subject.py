@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
-from trainwright.datatypes.data import Data, dig, mapping, plain, text, words
+from trainwright.datatypes.data import Data, dig, mapping, text, words
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.groupkind import CONFIGMAP, GroupKind
@@ -100,37 +100,41 @@ class Subject(ObjectBody):
         return replace(template, configs=configs) if configs else template
 
     @cached_property
-    def words(self) -> tuple[str, ...]:
+    def words(self) -> frozenset[str]:
         """Every key and every text of the object, and of what its pods take from other objects.
 
         The pod templates of a TrainJob, for example, are in a runtime, and a script in a ConfigMap.
         """
         elsewhere = [
             template.body
-            for template in self.pod_templates
+            for template in self.unlike
             if lookup(self.body, template.pointer) is not template.body
         ]
         scripts = [template.configs for template in self.pod_templates if template.configs]
-        return tuple(words([self.body, *elsewhere, *scripts]))
+        again = {id(t.body) for t in self.pod_templates} - {id(t.body) for t in self.unlike}
+        return frozenset(words([self.body, *elsewhere, *scripts], again))
 
     @cached_property
-    def wording(self) -> str:
-        """All keys and texts of the object as one normalized text, for substring searches."""
-        return plain("\n".join(self.words))
-
-    @cached_property
-    def distinct(self) -> Subject:
-        """This object with one pod template of each group of similar ones; itself if all differ."""
+    def unlike(self) -> tuple[PodTemplate, ...]:
+        """One pod template of each group of similar ones."""
         kept: list[PodTemplate] = []
         for template in self.pod_templates:
             if not any(template.alike(other) for other in kept):
                 kept.append(template)
-        if len(kept) == len(self.pod_templates):
+        return tuple(kept)
+
+    @cached_property
+    def distinct(self) -> Subject:
+        """This object with one pod template of each group of similar ones, though with as many pods
+        and ranks; itself if all differ.
+        """
+        if len(self.unlike) == len(self.pod_templates):
             return self
         narrowed = Subject(
             self.manifest, self.environment, self.job, self.siblings, finder=self.finder
         )
-        narrowed.__dict__.update(pod_templates=tuple(kept), words=self.words)
+        counts = {"pods": self.pods, "ranks": self.ranks}
+        narrowed.__dict__.update(pod_templates=self.unlike, words=self.words, **counts)
         return narrowed
 
     @cached_property

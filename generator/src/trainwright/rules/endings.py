@@ -100,7 +100,7 @@ _MPIJOB = GroupKind("kubeflow.org", "MPIJob")
 _ENDING = (*TRAINING, GroupKind("", "Pod"), _MPIJOB)
 
 
-@warning("TW762", kinds=_ENDING, spec=Pointer("/sidecars"), per_pod=True)
+@warning("TW762", kinds=_ENDING, spec=Pointer("/sidecars"), per_pod=True, special=True)
 def container_outlives_training(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         if subject.kind == _MPIJOB and template.pointer.endswith("/Worker/template"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator
 from dataclasses import field
 from functools import lru_cache
 
-from trainwright.datatypes.data import plain
+from trainwright.datatypes.data import plain as spelled
 from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.kinds import OWNERS
@@ -42,6 +43,7 @@ from trainwright.rules import (
     volumes,
     waiting,
 )
+from trainwright.rules.plain import is_plain
 
 GENERAL = (
     variables.RULES,
@@ -89,7 +91,8 @@ _MOST = 1 << 16
 
 @dataclass(frozen=True)
 class _Choice:
-    """The rules about objects of a kind, chosen by the parts of keys and texts in `about`.
+    """The rules about objects of a kind, chosen by the parts of keys and texts in `about`, and
+    without those that find nothing in plain pods where all are.
 
     Objects of a kind mostly have the same keys and texts. Those without any part are `silent`, and
     not searched again; of the others the parts are kept.
@@ -98,40 +101,46 @@ class _Choice:
     rules: tuple[Rule, ...]
     _silent: set[str] = field(default_factory=set)
     _telling: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    _by_parts: dict[frozenset[str], tuple[Rule, ...]] = field(default_factory=dict)
+    _by_parts: dict[tuple[bool, frozenset[str]], tuple[Rule, ...]] = field(default_factory=dict)
 
     @cached_property
     def _parts(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(plain(part) for rule in self.rules for part in rule.about))
+        return tuple(dict.fromkeys(spelled(part) for rule in self.rules for part in rule.about))
 
-    def concerning(self, words: Iterable[str]) -> tuple[Rule, ...]:
-        """The rules that an object with these keys and texts can break."""
+    def concerning(self, words: frozenset[str], plain: bool) -> tuple[Rule, ...]:
+        """The rules that an object with these keys and texts, and with plain pods, can break."""
         if len(self._silent) + len(self._telling) > _MOST:
             self._silent.clear()
             self._telling.clear()
-        heard = set(words).difference(self._silent)
-        self._learn(heard.difference(self._telling))
-        telling = heard.intersection(self._telling)
+        heard = words - self._silent
+        if new := heard - self._telling.keys():
+            self._learn(new)
+        telling = heard & self._telling.keys()
         parts = frozenset(part for word in telling for part in self._telling[word])
-        return self._by_parts.get(parts) or self._with(parts)
+        return self._by_parts.get((plain, parts)) or self._with(plain, parts)
 
-    def _learn(self, words: set[str]) -> None:
+    def _learn(self, words: frozenset[str]) -> None:
         """Find the parts of new words: of all at once, since most have none."""
-        text = plain("\n".join(words))
-        parts = [part for part in self._parts if part in text]
+        text = spelled("\n".join(words))
+        parts = [part for part in self._parts if part in text] if self._any.search(text) else ()
         for word in words if parts else ():
-            text = plain(word)
+            text = spelled(word)
             if told := tuple(part for part in parts if part in text):
                 self._telling[word] = told
-        self._silent.update(words.difference(self._telling))
+        self._silent.update(words - self._telling.keys())
 
-    def _with(self, parts: frozenset[str]) -> tuple[Rule, ...]:
+    @cached_property
+    def _any(self) -> re.Pattern[str]:
+        return re.compile("|".join(map(re.escape, self._parts)))
+
+    def _with(self, plain: bool, parts: frozenset[str]) -> tuple[Rule, ...]:
         if len(self._by_parts) > _MOST:
             self._by_parts.clear()
-        self._by_parts[parts] = rules = tuple(
+        self._by_parts[plain, parts] = rules = tuple(
             rule
             for rule in self.rules
-            if not rule.about or not parts.isdisjoint(map(plain, rule.about))
+            if not (plain and rule.special)
+            and (not rule.about or not parts.isdisjoint(map(spelled, rule.about)))
         )
         return rules
 
@@ -142,8 +151,8 @@ def _choice(kind: GroupKind) -> _Choice:
 
 
 def concerning(subject: Subject) -> tuple[Rule, ...]:
-    """The rules that an object can break, by its kind and its words."""
-    return _choice(subject.kind).concerning(subject.words)
+    """The rules that an object can break, by its kind, its words, and what is special in it."""
+    return _choice(subject.kind).concerning(subject.words, is_plain(subject))
 
 
 def run(subject: Subject) -> Iterator[tuple[Rule, Hit]]:

@@ -23,7 +23,7 @@ def _images(subject: Subject) -> Iterator[tuple[Container, str]]:
             yield container, image
 
 
-@error("TW709", spec=Pointer("/image"), per_pod=True)
+@error("TW709", spec=Pointer("/image"), per_pod=True, special=True)
 def mutable_image_tag(subject: Subject) -> Iterator[Hit]:
     for container, image in _images(subject):
         _, tag, digest = split(image)
@@ -52,7 +52,7 @@ def registry_not_allowed(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{container.pointer}/image", message)
 
 
-@error("TW727", spec=Pointer("/image"), per_pod=True)
+@error("TW727", spec=Pointer("/image"), per_pod=True, special=True)
 def missing_image(subject: Subject) -> Iterator[Hit]:
     if subject.kind.group == TRAININGRUNTIME.group:  # runtime and job complete each other
         return

@@ -40,20 +40,20 @@ _OBJECTS = (
     ),
 )
 _STORED = upstream("kueue/stored-version")
+_LABEL = Pointer.of("metadata", "labels", QUEUE_LABEL)
 
 
 @error("TW601", about=(QUEUE_LABEL,), spec=Pointer("/queue"))
 def unknown_queue(subject: Subject) -> Iterator[Hit]:
-    labels = mapping(subject.metadata.get("labels"))
+    labels = subject.labels
     if QUEUE_LABEL not in labels:
         return
-    pointer = Pointer.of("metadata", "labels", QUEUE_LABEL)
     queue = text(labels[QUEUE_LABEL])
     queues = subject.environment.queues
     if not _SUBDOMAIN.fullmatch(queue) or len(queue) > 253:
-        yield Hit(pointer, f"{queue!r} is not a valid queue name")
+        yield Hit(_LABEL, f"{queue!r} is not a valid queue name")
     elif queues and queue not in queues:
-        yield Hit(pointer, f'the queue "{queue}" is none of {", ".join(sorted(queues))}')
+        yield Hit(_LABEL, f'the queue "{queue}" is none of {", ".join(sorted(queues))}')
 
 
 # Kueue's integration for each kind; some of them are not in Kueue's default configuration.
@@ -67,7 +67,7 @@ def kind_not_managed_by_kueue(subject: Subject) -> Iterator[Hit]:
     if QUEUE_LABEL in subject.labels and (
         why := unmanaged(subject.environment.kueue, INTEGRATIONS[subject.kind])
     ):
-        yield Hit(Pointer.of("metadata", "labels", QUEUE_LABEL), why)
+        yield Hit(_LABEL, why)
 
 
 def unmanaged(kueue: Kueue, row: Behaviour) -> str:
@@ -88,7 +88,13 @@ def _integrated(row: Behaviour, version: str) -> bool:
     return numbers(version) >= numbers(row.since) and (end is None or end.holds(version))
 
 
-@warning("TW603", about=(QUEUE_LABEL, PRIORITY_LABEL), spec=Pointer("/labels"), per_pod=True)
+@warning(
+    "TW603",
+    about=(QUEUE_LABEL, PRIORITY_LABEL),
+    spec=Pointer("/labels"),
+    per_pod=True,
+    special=True,
+)
 def queue_label_on_pods(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for label in mapping(template.metadata.get("labels")):

@@ -91,7 +91,7 @@ _OF_THE_KERNEL = ("/proc", "/sys")
 _OF_DEVICES = "/dev"
 
 
-@error("TW741", spec=Pointer("/volumes"), per_pod=True)
+@error("TW741", spec=Pointer("/volumes"), per_pod=True, special=True)
 def impossible_mount(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for mounts in _mounts(template):
@@ -115,7 +115,7 @@ def _of_the_kernel(mount: _Mount) -> str:
     return next((folder for folder in closed if f"{mount.path}/".startswith(f"{folder}/")), "")
 
 
-@warning("TW742", spec=Pointer("/volumes"), per_pod=True)
+@warning("TW742", spec=Pointer("/volumes"), per_pod=True, special=True)
 def mount_in_read_only_volume(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for mounts in _mounts(template):

@@ -57,7 +57,7 @@ def _named(form: Form, value: Data, at: str, what: str, spec: Pointer) -> Iterat
 _NAME = Pointer("/name")
 
 
-@error("TW516", spec=_NAME, per_pod=True)
+@error("TW516", spec=_NAME, per_pod=True, special=True)
 def invalid_name(subject: Subject) -> Iterator[Hit]:
     metadata = subject.metadata
     if subject.kind not in _OTHER and subject.manifest.api_version:
@@ -118,7 +118,7 @@ def _in_pod(template: PodTemplate) -> Iterator[Hit]:
 _ANNOTATIONS = 256 * 1024  # bytes of all keys and values
 
 
-@error("TW517", spec=Pointer("/labels"), per_pod=True)
+@error("TW517", spec=Pointer("/labels"), per_pod=True, special=True)
 def invalid_label(subject: Subject) -> Iterator[Hit]:
     yield from _described(subject.metadata, "/metadata")
     for template in subject.pod_templates:

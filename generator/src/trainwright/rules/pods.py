@@ -62,8 +62,7 @@ def _forwards(script: str) -> bool:
 
 @warning("TW712", spec=Pointer("/entrypoint"), per_pod=True)
 def shell_without_exec(subject: Subject) -> Iterator[Hit]:
-    for _, container in subject.training:
-        shell, script = _script(container)
+    for container, shell, script in _scripts(subject):
         if not script_trains(script) or _EXEC.search(script) or _forwards(script):
             continue
         message = f"{shell} runs the training without exec"
@@ -74,13 +73,19 @@ def shell_without_exec(subject: Subject) -> Iterator[Hit]:
 
 @warning("TW771", spec=Pointer("/entrypoint"), per_pod=True)
 def failure_is_hidden(subject: Subject) -> Iterator[Hit]:
-    for _, container in subject.training:
-        _, script = _script(container)
+    for container, _, script in _scripts(subject):
         words = container.command_line[1:3]
         errexit = any(re.fullmatch("-[a-df-z]*e[a-z]*", word) for word in words)
-        hidden = failure_is_lost(f"set -e\n{script}" if errexit else script)
-        if hidden:
+        if hidden := failure_is_lost(f"set -e\n{script}" if errexit else script):
             yield Hit(container.pointer, f"the training's failure is lost by {hidden}")
+
+
+def _scripts(subject: Subject) -> Iterator[tuple[Container, str, str]]:
+    """Yield each container that starts a shell with a script, how it starts it, and the script."""
+    for _, container in subject.training:
+        shell, script = _script(container)
+        if script:
+            yield container, shell, script
 
 
 def _script(container: Container) -> tuple[str, str]:
@@ -99,7 +104,7 @@ def _script(container: Container) -> tuple[str, str]:
 REPEATED_NAME = "TW713"
 
 
-@error(REPEATED_NAME, spec=Pointer("/volumes"), per_pod=True)
+@error(REPEATED_NAME, spec=Pointer("/volumes"), per_pod=True, special=True)
 def repeated_name(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         volumes = [(pointer, text(volume.get("name"))) for pointer, volume in template.volumes]
@@ -177,7 +182,8 @@ def on_spot(subject: Subject, template: PodTemplate) -> str:
         if pools and all(pool.spot for pool in pools):
             return f'the pool "{pools[0].name}" is spot'
     selector = {**mapping(template.spec.get("nodeSelector")), **_required(template)}
-    labels = [f"{key}={value}" for key, value in _SPOT.items() if selector.get(key) == value]
+    spot = _SPOT.items() if selector else ()
+    labels = [f"{key}={value}" for key, value in spot if selector.get(key) == value]
     if labels:
         return f"the nodes are spot ({labels[0]})"
     priority = text(template.spec.get("priorityClassName"))
@@ -189,6 +195,8 @@ _PREEMPTED = re.compile(r"^(?!non)(?:.{0,60}-)?(?:preempt[ai]ble|spot|interrupti
 
 def _required(template: PodTemplate) -> dict[str, str]:
     """Return the node labels that an affinity requires with a single value, and no alternative."""
+    if "affinity" not in template.spec:
+        return {}
     at = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     terms = mappings(dig(template.spec, *at, "nodeSelectorTerms"))
     return {

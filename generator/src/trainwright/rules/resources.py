@@ -39,7 +39,7 @@ def is_rdma(resource: str) -> bool:
     return _CARD.search(resource) is not None
 
 
-@error("TW701", spec=Pointer("/resources"), per_pod=True)
+@error("TW701", spec=Pointer("/resources"), per_pod=True, special=True)
 def request_limit_mismatch(subject: Subject) -> Iterator[Hit]:
     containers = (item for template in subject.pod_templates for item in template.containers)
     for container in containers:
@@ -67,7 +67,7 @@ _LEAST = 1024**2  # of anything that is counted in bytes
 _IN_BYTES = ("memory", "ephemeral-storage")
 
 
-@error("TW769", spec=Pointer("/resources"), per_pod=True)
+@error("TW769", spec=Pointer("/resources"), per_pod=True, special=True)
 def amount_without_unit(subject: Subject) -> Iterator[Hit]:
     # The size of /dev/shm may follow from that of the memory.
     yield from tuple(_memory_without_unit(subject)) or _volume_without_unit(subject)
@@ -180,12 +180,12 @@ def _shm_above_limit(subject: Subject) -> Iterator[Hit]:
         if template.shm is None or main is None:
             continue
         pointer, volume = template.shm
-        if not any(text(volume.get("name")) in _written(each) for each in template.trains):
-            continue
         size = dig(volume, "emptyDir", "sizeLimit")
         memory = main.limits.get("memory")
         shm_bytes, memory_bytes = quantity.read(size), quantity.read(memory)
-        if shm_bytes is not None and memory_bytes is not None and shm_bytes >= memory_bytes:
+        if shm_bytes is None or memory_bytes is None or shm_bytes < memory_bytes:
+            continue
+        if any(text(volume.get("name")) in _written(each) for each in template.trains):
             message = f"shared memory may take {size}, the memory limit is {memory}"
             yield Hit(
                 f"{pointer}/emptyDir/sizeLimit", message, also=(Pointer("/resources/memory"),)
@@ -299,11 +299,16 @@ def missing_cpu_or_memory(subject: Subject) -> Iterator[Hit]:
                 yield Hit(f"{main.pointer}/resources", message, spec=Pointer.of("resources", name))
 
 
+def _as_a_whole(template: PodTemplate) -> Iterator[Container]:
+    """Yield what a pod asks for beside its containers, as one of them."""
+    if "resources" in template.spec:
+        yield Container(f"{template.pointer}/spec", template.spec)
+
+
 @error("TW724", spec=Pointer("/resources"), per_pod=True)
 def request_above_limit(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
-        whole = Container(f"{template.pointer}/spec", template.spec)
-        for asking in (whole, *template.containers):
+        for asking in (*_as_a_whole(template), *template.containers):
             for name, amount in asking.requests.items():
                 limit = asking.limits.get(name)
                 least, most = quantity.read(amount), quantity.read(limit)

@@ -62,11 +62,12 @@ def checkpoints_in_the_container(subject: Subject) -> Iterator[Hit]:
                     why = on_spot(subject, template) or "its pods are replaced"
                     message = f"{folder.shown} saves to {folder.value}, on no volume, and {why}"
                     yield Hit(folder.pointer, message, folder.spec)
-            stays = template.claimed or _outlives(template, container)
+            outlives = _outlives(template, container)
+            stays = template.claimed or outlives
             for folder in () if stays else saved_below_image_folder(container):
                 message = f"{folder.shown} saves to {folder.value}, and no volume outlives the pod"
                 yield Hit(folder.pointer, message, folder.spec)
-            if _retries(subject) and not _keeps(template, container):
+            if not outlives and _retries(subject) and not _keeps(template, container):
                 message = f"{_retries(subject)} retries, and nothing that a retry could go on from"
                 yield Hit(container.pointer, message, form="retries")
 
@@ -92,9 +93,9 @@ _REMOTE = re.compile(r"\b(?:s3|gs|gcs|abfss?|az|hdfs|oci|hf)://|push_to_hub|nfs"
 
 
 def _keeps(template: PodTemplate, container: Container) -> bool:
-    """Whether a container can save what outlives it; True if it does not train on accelerators."""
-    if _outlives(template, container):
-        return True
+    """Whether a container without such a volume can save what outlives it; True if it does not
+    train on accelerators.
+    """
     words = " ".join((*container.started, *container.variables.values()))
     trains = bool(container.accelerators) and launches(container.started)
     named = any(saved(container)) or any(saved_below_image_folder(container))
@@ -104,7 +105,7 @@ def _keeps(template: PodTemplate, container: Container) -> bool:
 def _outlives(template: PodTemplate, container: Container) -> bool:
     """Whether a container has a volume to write to that stays when its pod ends."""
     volumes = (volume_of(template, mount) for mount in container.mounts)
-    return any("emptyDir" not in v and not _READ_ONLY_KINDS & v.keys() for v in volumes)
+    return any("emptyDir" not in v and _READ_ONLY_KINDS.isdisjoint(v) for v in volumes)
 
 
 # Settings that name a folder which programs write to, other than those for checkpoints.

@@ -16,6 +16,7 @@ from trainwright.objects.pods.storage import (
     Setting,
     arguments,
     settings,
+    spelled,
     variables,
     words,
     written,
@@ -72,7 +73,7 @@ def _contradiction(value: str, gpus: int) -> tuple[str, str]:
     return "", ""
 
 
-@warning("TW758", spec=Pointer("/security"), per_pod=True)
+@warning("TW758", spec=Pointer("/security"), per_pod=True, special=True)
 def rdma_without_locked_memory(subject: Subject) -> Iterator[Hit]:
     for template, container in subject.training:
         added = {
@@ -158,7 +159,7 @@ def more_threads_than_cpus(subject: Subject) -> Iterator[Hit]:
         if limit is not None and gpus > limit:
             message = f"{gpus} GPUs, and {limit.normalize():f} CPUs to start their work"
             yield Hit(container.pointer, message)
-        counted = any(part in subject.wording for part in _THREADED)
+        counted = any(part in spelled(container) for part in _THREADED)
         processes = _processes(template, container) if counted else 0
         for what, number in _per_process(container) if counted else ():
             if number * processes > cpus:

@@ -20,7 +20,7 @@ from trainwright.specs import authored
 _NAME = Pointer("/name")  # the job's, for what none of its fields sets
 
 
-@error("TW739", spec=Pointer("/name"), per_pod=True)
+@error("TW739", spec=Pointer("/name"), per_pod=True, special=True)
 def invalid_pod_field(subject: Subject) -> Iterator[Hit]:
     cluster = _cluster(subject)
     for template in subject.pod_templates if is_for_clusters(subject.kind) else ():

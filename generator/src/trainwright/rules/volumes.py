@@ -40,7 +40,7 @@ _ADDED: Mapping[GroupKind, frozenset[str]] = {
 _OF_SIDECAR = ("gke-gcsfuse-tmp", "gke-gcsfuse-buffer", "gke-gcsfuse-cache")
 
 
-@error("TW725", spec=Pointer("/volumes"), per_pod=True)
+@error("TW725", spec=Pointer("/volumes"), per_pod=True, special=True)
 def mount_without_volume(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         if template.partial:
@@ -55,7 +55,7 @@ def mount_without_volume(subject: Subject) -> Iterator[Hit]:
                     yield Hit(pointer, message, Pointer.of("volumes", name))
 
 
-@warning("TW726", spec=Pointer("/volumes"), per_pod=True)
+@warning("TW726", spec=Pointer("/volumes"), per_pod=True, special=True)
 def unused_volume(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         mounted = {name for c in _containers(template) for *_, name in _mounts(c)}
@@ -70,7 +70,7 @@ def unused_volume(subject: Subject) -> Iterator[Hit]:
 _IMAGES = upstream("kubernetes/image-volumes")
 
 
-@warning("TW730", spec=Pointer("/volumes"), per_pod=True)
+@warning("TW730", spec=Pointer("/volumes"), per_pod=True, special=True)
 def image_volume_unavailable(subject: Subject) -> Iterator[Hit]:
     if not any("image" in volume for t in subject.pod_templates for _, volume in t.volumes):
         return
@@ -90,7 +90,7 @@ def image_volume_unavailable(subject: Subject) -> Iterator[Hit]:
                 yield Hit(f"{pointer}/image", message, spec)
 
 
-@error("TW750", spec=Pointer("/volumes"), per_pod=True)
+@error("TW750", spec=Pointer("/volumes"), per_pod=True, special=True)
 def volume_of_several_sources(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for pointer, volume in template.volumes:

@@ -11,6 +11,8 @@ from trainwright.kinds.pytorchjob import KIND
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.pods.template import PodTemplate
 
+_REPLICAS = Pointer("/spec/pytorchReplicaSpecs")
+
 
 def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
     """Yield the pod template of each role."""
@@ -22,7 +24,7 @@ def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
     for role, replica in mapping(spec.get("pytorchReplicaSpecs")).items():
         if isinstance(replica, dict):
             yield PodTemplate(
-                Pointer.of("spec", "pytorchReplicaSpecs", str(role), "template"),
+                _REPLICAS / str(role) / "template",
                 mapping(replica.get("template")),
                 str(role),
                 amount(replica.get("replicas")),

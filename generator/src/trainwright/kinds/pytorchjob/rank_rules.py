@@ -48,7 +48,7 @@ reserved_variable = reserved_env((KIND.group_kind,), RANKS | {"PYTHONUNBUFFERED"
 _NUMBER_FLAG = re.compile(r"--(nnodes|nproc[-_]per[-_]node)(?:=|\s+)(\d+)(?![\d:])")
 
 
-@warning("TW112", about=("--nnodes", "--nproc"), spec=Pointer("/entrypoint"))
+@warning("TW112", about=("--nnodes", "--nproc"), spec=Pointer("/entrypoint"), per_pod=True)
 def launcher_counts_mismatch(subject: Subject) -> Iterator[Hit]:
     if elastic(subject) is not None:
         return
@@ -149,9 +149,10 @@ def misplaced_run_policy(subject: Subject) -> Iterator[Hit]:
 @warning("TW119", spec=Pointer("/image"))
 def ranks_run_different_code(subject: Subject) -> Iterator[Hit]:
     by_role = {template.role: template for template in subject.templates}
-    if not ("Master" in by_role and "Worker" in by_role):
+    first, others = by_role.get("Master"), by_role.get("Worker")
+    if first is None or others is None or first.alike(others):
         return
-    master, worker = trainer(by_role["Master"]), trainer(by_role["Worker"])
+    master, worker = trainer(first), trainer(others)
     if master is None or worker is None:
         return
     for key in ("image", "command", "volumeMounts"):

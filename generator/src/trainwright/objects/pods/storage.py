@@ -290,5 +290,10 @@ def _within(path: str, folder: str) -> bool:
 
 def volume_of(template: PodTemplate, mount: Mapping[str, Data]) -> Mapping[str, Data]:
     """Return the volume of a mount, or {} if the object creates it or has none of that name."""
-    name = text(mount.get("name"))
-    return next((volume for _, volume in template.volumes if text(volume.get("name")) == name), {})
+    return _volumes(template).get(text(mount.get("name")), {})
+
+
+@once
+def _volumes(template: PodTemplate) -> dict[str, Mapping[str, Data]]:
+    """The volumes of a pod by name; of duplicates the first one."""
+    return {text(volume.get("name")): volume for _, volume in reversed(template.volumes)}

@@ -1,0 +1,194 @@
+"""What is special is in no plain pod: rules that are not run there would find nothing."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import pytest
+import yaml
+from rule_samples import environment
+
+from trainwright.datatypes.data import Data
+from trainwright.datatypes.manifest import Manifest
+from trainwright.kinds.subjects import subject_of
+from trainwright.rule_model.subject import Subject
+from trainwright.rules import families
+from trainwright.rules.plain import is_plain
+from trainwright.rules.registry import RULES
+
+PLAIN = """
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata:
+  name: llm
+  namespace: ml
+  labels: {app: llm, example.com/team: ml}
+  annotations: {example.com/note: some text}
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      replicas: 1
+      template:
+        metadata:
+          labels: {app: llm}
+          annotations: {example.com/note: some text}
+        spec:
+          restartPolicy: Never
+          serviceAccountName: llm
+          automountServiceAccountToken: false
+          enableServiceLinks: false
+          terminationGracePeriodSeconds: 60
+          nodeSelector: {example.com/pool: gpus}
+          tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+          securityContext:
+            fsGroup: 1000
+            runAsGroup: 1000
+            runAsNonRoot: true
+            runAsUser: 1000
+            seccompProfile: {type: RuntimeDefault}
+          containers:
+          - name: pytorch
+            image: registry.example.com:5000/team/llm:1.2
+            imagePullPolicy: IfNotPresent
+            command: [torchrun, train.py]
+            args: [--lr=1]
+            workingDir: /work
+            env: [{name: NCCL_DEBUG, value: INFO}]
+            ports: [{name: metrics, containerPort: 9090, protocol: TCP}]
+            resources:
+              requests: {cpu: 4, memory: 8Gi, ephemeral-storage: 10Gi}
+              limits: {cpu: 500m, memory: 16Gi, ephemeral-storage: 10Gi, nvidia.com/gpu: 8, amd.com/gpu: "1"}
+            securityContext:
+              allowPrivilegeEscalation: false
+              capabilities: {drop: [ALL]}
+              readOnlyRootFilesystem: true
+              runAsGroup: 1000
+              runAsNonRoot: true
+              runAsUser: 1000
+              seccompProfile: {type: RuntimeDefault}
+            volumeMounts:
+            - {name: shm, mountPath: /dev/shm}
+            - {name: data, mountPath: /data, readOnly: true}
+            - {name: config, mountPath: /config}
+            - {name: key, mountPath: /key}
+          volumes:
+          - {name: shm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}
+          - {name: data, persistentVolumeClaim: {claimName: data, readOnly: false}}
+          - {name: config, configMap: {name: config}}
+          - {name: key, secret: {secretName: key}}
+"""
+WORDS = (
+    *(
+        "",
+        "a",
+        "A",
+        "a.b",
+        "a b",
+        " a",
+        "a\n",
+        "-a",
+        "a-",
+        "a_b",
+        "a--b",
+        "é",
+        ".",
+        "..",
+        "/",
+        "/a",
+    ),
+    *(
+        "/../a",
+        "/proc",
+        "/proc/a",
+        "/data/a",
+        "/dev",
+        "/data/",
+        "a/b",
+        "A/b",
+        "a..b/c",
+        "a/b/c",
+        "$A",
+        "$(A)",
+        "{{ a }}",
+        "a" * 16,
+    ),
+    *("a" * 53, "a" * 64, "a" * 300, "0", "1", "-1", "1.5", "01", "1e3", "1M", "1Mi", "1k", "100m"),
+    *("0Gi", "99999999Gi", "image", "image:latest", "image:main", "image:1", "host:5000/image"),
+    *("image:1@sha256:1", f"image@sha256:{'0' * 64}", "image ", "bash", "Exists", "Equal", "TCP"),
+    *("kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class", "rdma/hca", "hugepages-2Mi"),
+    *("container.apparmor.security.beta.kubernetes.io/a", "nvidia.com/gpu", "sidecar", "image/"),
+    *("seccomp.security.alpha.kubernetes.io/pod", "hostPath", "initContainers", "ephemeral"),
+)
+OTHERS: tuple[Data, ...] = (
+    None,
+    0,
+    1,
+    -1,
+    1.5,
+    10**12,
+    65536,
+    True,
+    False,
+    [],
+    {},
+    ["a"],
+    {"a": "b"},
+    [{}],
+    [{}] * 2,
+)
+
+
+def _changed(data: Data) -> Iterator[Data]:
+    """Data with one value or key changed, one item left out, or one there twice."""
+    yield from (*WORDS, *OTHERS)
+    for key, value in [*data.items()] if isinstance(data, dict) else ():
+        yield {k: v for k, v in data.items() if k != key}
+        yield from ({**data, word: value} for word in WORDS)
+        yield from ({(word if k == key else k): v for k, v in data.items()} for word in WORDS)
+        yield from ({**data, key: changed} for changed in _changed(value))
+    for index, item in enumerate(data) if isinstance(data, list) else ():
+        yield [*data[:index], *data[index + 1 :]]
+        yield [*data, copy.deepcopy(item)]
+        yield from ([*data[:index], c, *data[index + 1 :]] for c in _changed(item))
+
+
+def _all() -> Iterator[Data]:
+    """The object, and others with a change in their metadata or in their pods."""
+    body = yaml.load(PLAIN, Loader=yaml.CSafeLoader)
+    yield body
+    yield from ({**body, "metadata": changed} for changed in _changed(body["metadata"]))
+    master = body["spec"]["pytorchReplicaSpecs"]["Master"]
+    for changed in _changed(master["template"]):
+        specs = {"Master": {**master, "template": changed}}
+        yield {**body, "spec": {"pytorchReplicaSpecs": specs}}
+
+
+def _special(subject: Subject) -> set[str]:
+    """What rules find that do not run on plain pods."""
+    looking = [rule for rule in RULES.values() if rule.special]
+    return {rule.id for rule in looking for _ in rule.run(subject)}
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.37"])
+def test_nothing_special_is_found_in_plain_pods(version: str) -> None:
+    setting = environment({"kubernetes": {"version": version}})
+    seen, plain = set[str](), 0
+    for index, body in enumerate(_all()):
+        subject = subject_of(Manifest(body=body), setting)
+        found = _special(subject)
+        if is_plain(subject):
+            assert not found, body
+            assert not {rule.id for rule in families.concerning(subject) if rule.special}
+            plain += 1
+        assert index or is_plain(subject), "the object as it is"
+        seen |= found
+    assert plain > 300
+    # Of the two that are left one change does not make it: a second container that goes on, and a
+    # volume of an image in a version without them.
+    assert {rule.id for rule in RULES.values() if rule.special} - seen <= {"TW762", "TW730"}
+
+
+def test_an_object_without_pods_is_not_plain() -> None:
+    body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "llm"}}
+    assert not is_plain(subject_of(Manifest(body=body), environment()))
