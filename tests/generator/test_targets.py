@@ -361,6 +361,45 @@ def test_what_would_start_otherwise_is_refused(
     assert [(f["rule"], f["path"]) for f in found] == [("TW021", path)], done.stdout
 
 
+_ALONE = (
+    "[python, t.py]",
+    "[/usr/bin/python3.11, -u, -m, pkg.t, --lr, '1']",
+    "[env, A=1, python, t.py]",
+    "[bash, -c, 'pip install x && exec python t.py --lr 1 2>&1 | tee log']",
+    '[sh, -ec, "python prepare.py\\npython t.py"]',
+)
+_SEVERAL = (
+    "[python, -m, torch.distributed.launch, t.py]",
+    "[python, -m, llamafactory.cli, train]",
+    "[bash, -c, 'exec torchrun t.py']",
+    "[bash, -c, 'for i in 0 1; do python t.py $i & done; wait']",
+    "[bash, -c, 'LOCAL_RANK=0 python t.py']",
+    "[bash, train.sh]",
+)
+
+
+@pytest.mark.parametrize("target", ["job", "trainjob", "pytorchjob"])
+@pytest.mark.parametrize(
+    ("argv", "alone"),
+    [*((argv, True) for argv in _ALONE), *((argv, False) for argv in _SEVERAL)],
+)
+def test_a_command_of_python_is_one_process(
+    argv: str, alone: bool, target: str, repository: Repository
+) -> None:
+    repository.write("all/environment.yaml", ALL)
+    job = (
+        "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: a\nnodes: 2\n"
+        "image: {repository: registry.example.com/train, tag: '1.0'}\n"
+        f"target: {target}\nentrypoint: {{argv: {argv}}}\nprocsPerNode: "
+    )
+    refusal = "python starts one process per node, but 8 are requested"
+    for processes in (1, 8):
+        repository.write("all/jobs/a.yaml", f"{job}{processes}\n")
+        found = repository.run("check", "all/a").output
+        assert (refusal in found) is (alone and processes == 8), found
+        assert ("Write `launcher: torchrun` and `entrypoint: {" in found) is (refusal in found)
+
+
 @pytest.mark.parametrize("entry", ["{script: t.py}\nlauncher: python", "{argv: [python, t.py]}"])
 def test_the_only_pod_of_a_trainingjob_is_told_so(entry: str, repository: Repository) -> None:
     files = _render(repository, "a", f"target: trainingjob\nentrypoint: {entry}\n")

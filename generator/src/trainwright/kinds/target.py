@@ -14,8 +14,11 @@ from trainwright.datatypes.job import GIVEN, Job
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.kind import Kind
+from trainwright.objects.pods import command
+from trainwright.objects.pods.command import Command
 from trainwright.objects.pods.flags import flag_words
 from trainwright.objects.pods.launchers import own_options, plain
+from trainwright.objects.pods.launching import plain_python
 from trainwright.objects.pods.references import NotKnown, RunFact
 from trainwright.rule_model.upstream import Behaviour
 
@@ -24,13 +27,15 @@ from trainwright.rule_model.upstream import Behaviour
 class Unsupported:
     """A field of the spec that a target cannot express, why, and what to do.
 
-    `within` is the line and column, from 0, of the offending place if the value is a text.
+    `within` is the line and column, from 0, of the offending place if the value is a text. Without
+    an `effect` the field would be ignored, or refused by the API server.
     """
 
     path: Pointer
     message: str
     remedy: str
     within: tuple[int, int] | None = None
+    effect: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +84,30 @@ def argument_words(job: Job) -> Iterator[tuple[Pointer, str]]:
 
 def one_process(job: Job) -> Iterator[Unsupported]:
     """Refuse several processes per node if nothing would start them."""
-    if job.launcher == "python" and job.procs_per_node > 1 and job.entrypoint.launched:
-        yield Unsupported(
-            Pointer("/launcher"),
-            f"python starts one process per node, but {job.procs_per_node} are requested",
-            "Use launcher trainwright or torchrun, or set procsPerNode: 1.",
-        )
+    if job.procs_per_node == 1 or job.role:  # which serves by itself, with all GPUs
+        return
+    at, remedy = "", ""
+    if job.entrypoint.launched and job.launcher == "python":
+        at, remedy = "/launcher", "Use launcher trainwright or torchrun, or set procsPerNode: 1."
+    elif python := not job.entrypoint.launched and plain_python(job.entrypoint.argv):
+        at, remedy = "/entrypoint/argv", _launched(command.parse(python), python)
+    if at:
+        requested = f"python starts one process per node, but {job.procs_per_node} are requested"
+        yield Unsupported(Pointer(at), requested, remedy, effect=_WAITING)
+
+
+_WAITING = "The processes that start wait for the others, until they time out."
+
+
+def _launched(read: Command, python: tuple[str, ...]) -> str:
+    """Return how to write a command of Python for a launcher."""
+    program, *arguments = python[read.program :]
+    field = "module" if read.is_module else "script"
+    rest = " and its arguments as `args`" if arguments else ""
+    return (
+        f"Write `launcher: torchrun` and `entrypoint: {{{field}: {program}}}` in place of argv"
+        f"{rest}; or `procsPerNode: 1`, if one process drives all GPUs of a node."
+    )
 
 
 def own_rendezvous(job: Job, why: str) -> Iterator[Unsupported]:

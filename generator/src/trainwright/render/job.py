@@ -514,12 +514,12 @@ def _refused(sources: Sources, kind: dx.Diagnostic, problem: Unsupported) -> Fin
     if kind is dx.UNSUPPORTED:
         message = f"{sources.job.target}: {message}"
     place, related = _meant(sources.spec, problem)
-    effect = "The program would get the text as it is written." * (kind is dx.REFERENCE)
+    as_written = "The program would get the text as it is written." * (kind is dx.REFERENCE)
     return kind.at(
         place,
         message,
         remedy=problem.remedy,
-        effect=effect,
+        effect=problem.effect or as_written,
         path=problem.path,
         related=related,
     )

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 
 from trainwright.objects.pods import command
 from trainwright.objects.pods.template import Container, PodTemplate, once
@@ -189,6 +189,13 @@ _COMMENT = re.compile(r"^[ \t]*#.*$|(?<=[ \t])#[^\"'\n]*$", re.MULTILINE)
 _BETWEEN = ";&|()\n"
 
 
+# What starts several processes in a script, or tells each its rank; modules that start others.
+_RANKS_BY_HAND = re.compile(
+    r"(?<![&>])&(?![&>\d])|\b(?:for|while|until|xargs|parallel)\s|\b(?:LOCAL_)?RANK=|\bWORLD_SIZE="
+    r"|\s-m\s+(?:composer|axolotl|colossalai|horovod|llamafactory|lightning)\b"
+)
+
+
 def script_trains(script: str) -> bool:
     """Whether a shell script starts a training, judging by its text."""
     return any(map(_starts, _commands(script)))
@@ -267,6 +274,23 @@ def _each_step(script: str) -> Iterator[tuple[list[str], str]]:
             yield words, token.strip("()\n")
             words = []
     yield words, ""
+
+
+def plain_python(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command of Python by which a command line, or the script in it, trains; empty
+    where the words show a launcher, several processes at once, or no program.
+    """
+    if launches(words) or starts_ranks(words) or _RANKS_BY_HAND.search(" ".join(words)):
+        return ()
+    scripts = [word for word in words[1:] if SHELLS.fullmatch(words[0]) and " " in word]
+    lines = [line for script in scripts for line in _commands(script)] or [list(words)]
+    python = [
+        tuple(dropwhile(lambda word: not command.is_python(word), line))
+        for line in lines
+        if _starts(line)
+    ]
+    shown = python and all(command.parse(line).program is not None for line in python)
+    return python[-1] if shown else ()
 
 
 @once
