@@ -283,6 +283,40 @@ def test_processes_of_a_command_are_those_that_it_names(repository: Repository, 
     assert "instead of 3" not in done.stderr
 
 
+def test_a_command_has_the_world_of_the_cluster(repository: Repository, code: Path) -> None:
+    """No launcher is seen to count the ranks anew, so that it fails here as it would there."""
+    (code / "run.sh").write_text("echo of $WORLD_SIZE\n")
+    path = repository.job("dev/mnist", "pool: h100\n")
+    text = path.read_text().replace("{script: train.py}", "{argv: [bash, run.sh]}")
+    path.write_text(re.sub("resources: .*", "resources: {cpu: 8, memory: 64Gi, gpu: 4}", text))
+    done = _run(repository)
+    assert done.stdout.count("| of 8") == 2, done.output
+    fewer = _run(repository, "--procs", "1")
+    assert fewer.stdout.count("| of 2") == 2
+    assert "WORLD_SIZE: 2 instead of 8, which the command may read" in fewer.stderr
+
+
+def test_what_a_command_brings_itself_is_told(repository: Repository, code: Path) -> None:
+    path = repository.job("dev/mnist")
+    argv = "[bash, -c, 'pip install -q x && torchrun --nnodes=3 t.py']"
+    path.write_text(path.read_text().replace("{script: train.py}", f"{{argv: {argv}}}"))
+    shown = _run(repository, "--dry-run", "--nodes", "1").stderr
+    assert "nodes: 3, as entrypoint.argv has it, whatever --nodes says" in shown
+    assert "packages: pip install changes what is installed on this machine" in shown
+
+
+def test_it_has_the_name_that_is_rendered(repository: Repository, code: Path) -> None:
+    path = repository.job("dev/mnist", "launcher: python\n")
+    repository.run("render", "dev/mnist")
+    path.write_text(f"{path.read_text()}run: 2\n")
+    repository.run("render", "dev/mnist")
+    done = _run(repository, "--dry-run")
+    name = re.search(r"^dev/mnist as (\S+),", done.stderr, re.MULTILINE)
+    rendered = repository.root / "environments/dev/rendered/mnist/pytorchjob.yaml"
+    assert name is not None
+    assert f'name: "{name[1]}"' in rendered.read_text()
+
+
 def test_the_spec_s_errors_end_it_before_anything_starts(
     repository: Repository, code: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,11 @@ from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.manifest import Manifest
 from trainwright.files.tree import Folder
 from trainwright.helm import engines
-from trainwright.objects.pods.launching import options
+from trainwright.objects.pods.launching import launches, options, starts_ranks
 from trainwright.objects.pods.template import Container
 from trainwright.rehearsal import RehearsalError
 from trainwright.render import objects
-from trainwright.runs import identity
+from trainwright.runs.decide import begun_name
 from trainwright.runs.workspace import Workspace
 
 
@@ -48,14 +49,18 @@ def render(
     Node and process counts are changed in the spec, never in the result, so that everything
     derived from them is consistent.
     """
-    sources = Workspace(Folder(root)).job(file).sources
+    resolved = Workspace(Folder(root)).job(file)
+    sources, decision = resolved.sources, resolved.decision
     assert sources is not None
+    assert decision is not None
     written, environment = sources.job, sources.environment
     if written.state == "cancelled":
         raise RehearsalError(f"{file} has state: cancelled, so there is nothing to run")
-    name = identity.object_name(written, identity.spec_hash(written, environment))
+    # Changes that wait are those of the next run, and are tried here.
+    name = begun_name(sources, decision.name) if decision.held else decision.name
     automatic = sources.spec.data.get("procsPerNode", "auto") == "auto"
-    job = _for_here(written, nodes=nodes, procs=procs or (1 if automatic else None))
+    fewer = automatic and _starts_ranks(written)
+    job = _for_here(written, nodes=nodes, procs=procs or (1 if fewer else None))
     job = replace(job, roles=_roles_for_here(written, nodes_of_roles))
     texts = objects.texts(job, environment, name, engines.engine())
     return Rendering(
@@ -65,6 +70,14 @@ def render(
         size=job.nodes if job.elastic else None,
         changes=tuple(_changes(written, job)),
     )
+
+
+def _starts_ranks(job: Job) -> bool:
+    """Whether a launcher is seen to start the ranks: it counts them anew, however many there are.
+    Any other command may read WORLD_SIZE itself, and has that of the cluster here.
+    """
+    argv = job.entrypoint.argv
+    return job.entrypoint.launched or launches(argv) or starts_ranks(argv)
 
 
 def _for_here(job: Job, *, nodes: int | None, procs: int | None) -> Job:
@@ -106,15 +119,16 @@ def _without_nccl(flags: Mapping[str, Data]) -> dict[str, Data]:
     }
 
 
+# Commands that change what is installed where they run.
+_INSTALLS = re.compile(
+    r"\b(?:(?:uv )?pip[\d.]*|conda|mamba|apt(?:-get)?|dnf|apk) (?:-\S+ )*(?:install|add)\b"
+)
+
+
 def _changes(written: Job, job: Job) -> Iterator[str]:
-    if job.nodes != written.nodes:
-        yield f"nodes: {job.nodes} instead of {written.nodes}"
-    if job.procs_per_node != written.procs_per_node:
-        own = options(Container("", {"command": [*job.entrypoint.argv]})).get("nproc-per-node", "")
-        if own.isdecimal():
-            yield f"processes per node: {own}, as entrypoint.argv has it, whatever --procs says"
-        else:
-            yield f"processes per node: {job.procs_per_node} instead of {written.procs_per_node}"
+    yield from _of_size(written, job)
+    if installs := _INSTALLS.search(" ".join(job.entrypoint.argv)):
+        yield f"packages: {installs[0]} changes what is installed on this machine"
     if written.backend == "nccl":
         yield "backend: gloo on CPU instead of nccl on GPUs"
     for name, value in written.flags.items():
@@ -125,3 +139,19 @@ def _changes(written: Job, job: Job) -> Iterator[str]:
     for role, here in zip(written.roles, job.roles, strict=True):
         if role.role and here.nodes != role.nodes:
             yield f"nodes of {role.role.name}: {here.nodes} instead of {role.nodes}"
+
+
+def _of_size(written: Job, job: Job) -> Iterator[str]:
+    own = options(Container("", {"command": [*job.entrypoint.argv]}))
+    nodes = ("nodes", "nodes", "nnodes", job.nodes, written.nodes)
+    procs, had_procs = job.procs_per_node, written.procs_per_node
+    processes = ("processes per node", "procs", "nproc-per-node", procs, had_procs)
+    for what, argument, option, has, had in (nodes, processes):
+        told = own.get(option, "")
+        if has != had and told.isdecimal() and int(told) != has:
+            yield f"{what}: {told}, as entrypoint.argv has it, whatever --{argument} says"
+        elif has != had:
+            yield f"{what}: {has} instead of {had}"
+    world, before = (each.nodes * each.procs_per_node for each in (job, written))
+    if world != before and not _starts_ranks(job):
+        yield f"WORLD_SIZE: {world} instead of {before}, which the command may read"
