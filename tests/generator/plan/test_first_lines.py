@@ -211,7 +211,7 @@ AT_3 = POOL.replace("h100", "h200").replace("Hour: 2", "Hour: 3")
         (
             f"{SELECTED}, {AT_3.replace(', pricePerGpuHour: 3', '')}",
             "pool: h200",
-            "No job changes",
+            "Nothing changes for any job",
             [RENAMED[0], "prod: pool h200 added: pools.h200: (unset) → {} (ENV:6:112)"],
             ["h100 16 → 0 GPUs 32 → 0 $64 → $0", "h200 0 → 16 GPUs 0 → 32"],
         ),
@@ -278,7 +278,7 @@ def test_a_pool_goes_under_a_run_that_left_git_before(
     git_repository.commit(prod.root)
     prod.edit("prod/environment.yaml", f", {POOL}", "")
     first, *lines = _lines(prod)
-    assert first == "No job changes · removes pool h100 under 2 runs"
+    assert first == "Removes pool h100 under 2 runs"
     assert any(
         re.match(r"prod: pool h100 removed, on which llm-\w+, vit-\w+ stay: ", it) for it in lines
     )

@@ -80,8 +80,8 @@ def verdict(plan: Plan) -> str:
     less = [[it for it in rest if it[0] < _OF_OBJECTS] for rest in rests]
     rests = [*rests[:-1], *less]
     moved = any(it.moves for it in plan.wiring.settings)
-    counted = any(_money(plan)) or any(words.pools(plan))
-    changed = plan.changing or plan.policies or plan.wiring.settings or counted
+    priced = any(_money(plan))
+    changed = plan.changing or plan.policies or plan.wiring.settings or priced
     quiet = changed and not (moved or never)
     levels = _actions(plan) or ["no job changes" if quiet else ""]
     after = [errors] if errors and blocked else []

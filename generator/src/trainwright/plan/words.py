@@ -534,7 +534,7 @@ def amounts(plan: Plan) -> Iterator[str]:
     """Yield a line for each capacity, price and pool by which the sums are other ones than before,
     and for what is in them and not in git.
     """
-    yield from pools(plan)
+    yield from _pools(plan)
     for change in (it for it in plan.amounts if it.cause.path.parent != POOLS):
         cause, parts = change.cause, change.cause.path.parts
         what = _COUNTED[cause.path.last] + (f" of {parts[1]}" if len(parts) > 1 else "")
@@ -544,7 +544,7 @@ def amounts(plan: Plan) -> Iterator[str]:
     yield from _left(plan)
 
 
-def pools(plan: Plan) -> Iterator[str]:
+def _pools(plan: Plan) -> Iterator[str]:
     """Yield a line for each pool that comes or goes, if a run is on it before or after."""
     for change in plan.amounts:
         cause = change.cause
