@@ -284,3 +284,47 @@ def test_a_pool_goes_under_a_run_that_left_git_before(
     )
     assert any(it.startswith("prod counts 2 runs no longer in git: ") for it in lines)
     assert any(re.match(r"prod +pool h100 +32 GPUs +64 +\$128$", it) for it in lines)
+
+
+WAIVES = 'waivers: {TW626: {reason: the cohort lends, until: "2027-01-01"}}\n'
+LOOSENS = "No job changes · loosens 1 policy of prod"
+
+
+@pytest.mark.parametrize(
+    ("quota", "queue", "extra", "first", "told"),
+    [
+        (" 16", "team", "", f"{LOOSENS} · admits 1 job · +32 GPU-h · +$64", True),
+        ("", "team", "", f"{LOOSENS} · admits 1 job · +32 GPU-h · +$64", True),
+        (" 12", "team", "", LOOSENS, False),
+        (" 16", "team", WAIVES, LOOSENS, False),
+        (" 8", "big", "", "May fail to sync 1 job · admits 1 job · +32 GPU-h · +$64", True),
+        (" 16", "team\nstate: cancelled", "", f"Leaves 1 job running · {LOOSENS[17:]}", False),
+    ],
+    ids=["raised", "removed", "less", "lent", "another queue", "cancelled"],
+)
+def test_a_job_that_no_queue_admitted_begins_once_one_does(
+    quota: str,
+    queue: str,
+    extra: str,
+    first: str,
+    told: bool,
+    copied: Copied,
+    tmp_path: Path,
+) -> None:
+    """Its hours and money were in no first line: what is never admitted begins nothing."""
+    prod = copied(_prod, tmp_path / "clone")
+    prod.edit("prod/environment.yaml", "{team: {}}", "{team: {quota: 8}, big: {}}")
+    (prod.root / "environments/prod/jobs/vit.yaml").unlink()
+    prod.edit("prod/jobs/llm.yaml", "queue: team", f"{extra}queue: team")
+    assert prod.run("render").exit_code == 0
+    git_repository.commit(prod.root)
+    new = f"{{team: {{quota:{quota}}}" if quota else "{team: {}"
+    prod.edit("prod/environment.yaml", "{team: {quota: 8}", new)
+    prod.edit("prod/jobs/llm.yaml", "queue: team", f"queue: {queue}")
+    shown, comment = _lines(prod), prod.run("plan", "--against", "HEAD", "-o", "markdown").stdout
+    assert shown[0] == first
+    line = (
+        "prod/llm fits the quota of its queue now, and begins once that has room: +32 GPU-h, +$64"
+    )
+    assert (line in shown) is told
+    assert ("fits the quota of its queue now" in comment) is told

@@ -40,6 +40,7 @@ from trainwright.render import derivation
 from trainwright.render.policy import over_budget
 from trainwright.reports import redacted, without_credentials
 from trainwright.rules.policy import JobFindings, apply_policy
+from trainwright.rules.quota import declared_quota_exceeded
 from trainwright.runs import adopted
 from trainwright.runs.fields import is_trained
 from trainwright.runs.wiring_files import WiringFiles
@@ -201,6 +202,7 @@ class Comparison(Owner):
         changes = self._changes_in(name)
         removed = name not in self._after.survey.jobs
         demands = [(it.job, it.demand) for it in self._asking(name, changes) if it.job]
+        admitted = tuple(self._admitted(name, changes, demands))
         demands += self._left(changes)
         left = self._left_after(name, changes)
         demands += [(run.job, run.demand) for run in left]
@@ -219,7 +221,7 @@ class Comparison(Owner):
             changes=changes,
             before=before,
             after=after,
-            asked=demand.total(change.asked for change in changes),
+            asked=demand.total((*(it.asked for it in changes), *(it for _, it in admitted))),
             fits=fits,
             objects=self._objects(name, changes, left),
             uses=tuple(
@@ -229,6 +231,7 @@ class Comparison(Owner):
             ),
             left=left,
             unread=unread,
+            admitted=admitted,
             removed=removed,
             removal=self._removal(name) if removed else None,
             currency=environment.currency if environment else "USD",
@@ -239,6 +242,36 @@ class Comparison(Owner):
                 for pool in (side.pools.values() if side else ())
             ),
         )
+
+    def _admitted(
+        self, name: str, changes: Sequence[JobChange], demands: Iterable[tuple[Job, Demand]]
+    ) -> Iterator[tuple[JobFile, Demand]]:
+        """Yield the jobs that go on and had no room in the quota of their queue before the merge,
+        which no waiver lets a cohort lend, and have it after that, with the hours that they begin.
+        """
+        was, now = (
+            self._before.environments.get(self.merge.former(name)),
+            self.merge.environment(name),
+        )
+        changed = {it.file: it for it in changes}
+        for job, requested in demands if was and now else ():
+            assert was
+            assert now
+            file = JobFile(name, job.name)
+            change, former = changed.get(file), self.merge.origin(file) or file
+            if change and (change.before is None or change.action in BEGINS):
+                continue
+            queue = change.before.queue if change and change.before else job.queue
+            had, has, need = was.queues.get(queue), now.queues.get(job.queue), requested.gpus.low
+            exceeded = had is not None and had < need
+            if exceeded and (has is None or need <= has) and not self._may_lend(was, former):
+                yield file, requested.holding(NOTHING)
+
+    def _may_lend(self, was: Environment, file: JobFile) -> bool:
+        """Whether a job may have had more than the quota of its queue, as its cohort lends."""
+        rule = declared_quota_exceeded.id
+        waived = any(it.rule == rule and it.job in ("*", file.name) for it in was.waivers)
+        return waived or any(it == rule for it, _ in _waivers(self._before, file))
 
     def _currency_before(self, name: str) -> str:
         """Return the currency before the merge, "" where it is the same."""

@@ -226,6 +226,8 @@ def _rest(plan: Plan, brief: int) -> Iterator[tuple[int, str]]:
     yield 1, _grants(plan)
     yield 1, _affects(plan)
     yield 1, _pools(plan)
+    if admitted := sum(len(it.admitted) for it in plan.environments):
+        yield 1, f"admits {plural(admitted, 'job')}"
     if plan.waived:
         yield 5, f"adds {plural(plan.waived, 'waiver')}"
     for clause in _hours(plan, brief=brief > 0):

@@ -270,6 +270,7 @@ class EnvironmentPlan:
 
     Of one that cannot be read after the merge, `unread` are the errors of its file, and what the
     merge makes of its jobs is not known. It is `priced` if a pool has a price, on either side.
+    `admitted` runs fit the quota of their queue by the merge alone: they have waited in vain.
     """
 
     name: str
@@ -277,12 +278,13 @@ class EnvironmentPlan:
     changes: tuple[JobChange, ...]  # without those that change nothing
     before: Demand
     after: Demand
-    asked: Demand  # requested by the changes alone
+    asked: Demand  # requested by the changes, and by what is `admitted` by them
     fits: tuple[CapacityCheck, ...]
     objects: tuple[ObjectChange, ...] = ()  # of one's own
     uses: tuple[Use, ...] = ()  # of what the changes make a difference to
     left: tuple[LeftRun, ...] = ()  # in all sums
     unread: tuple[Finding, ...] = ()
+    admitted: tuple[tuple[JobFile, Demand], ...] = ()
     removed: bool = False  # by the merge, which is a `removal`, or before it
     removal: Removal | None = None
     currency: str = "USD"
@@ -390,7 +392,9 @@ class Plan:
         return tuple(
             environment
             for environment in self.environments
-            if environment.changes or any(fit.is_worse for fit in environment.fits)
+            if environment.changes
+            or environment.admitted
+            or any(fit.is_worse for fit in environment.fits)
         )
 
     @property

@@ -535,6 +535,7 @@ def amounts(plan: Plan) -> Iterator[str]:
     and for what is in them and not in git.
     """
     yield from _pools(plan)
+    yield from _admitted(plan)
     for change in (it for it in plan.amounts if it.cause.path.parent != POOLS):
         cause, parts = change.cause, change.cause.path.parts
         what = _COUNTED[cause.path.last] + (f" of {parts[1]}" if len(parts) > 1 else "")
@@ -555,6 +556,17 @@ def _pools(plan: Plan) -> Iterator[str]:
         stay = f", on which {listed(runs, _NAMED)} stay{'s' if len(runs) == 1 else ''}"
         line = f"{change_line(cause)} ({cause.place})"
         yield f"{change.environment}: pool {cause.path.last} {became}{stay if runs else ''}: {line}"
+
+
+def _admitted(plan: Plan) -> Iterator[str]:
+    """Yield a line for each environment with the jobs that no queue has admitted before."""
+    for environment in plan.environments:
+        if jobs := [str(file) for file, _ in environment.admitted]:
+            requested = total(it for _, it in environment.admitted)
+            what = ", ".join(asked(requested, environment.shown_currency, sign=True))
+            fit = "fits the quota of its queue" if len(jobs) == 1 else "fit those of their queues"
+            begin = "begins once that has" if len(jobs) == 1 else "begin once these have"
+            yield f"{listed(jobs, _NAMED)} {fit} now, and {begin} room: {what}"
 
 
 def _is_used(plan: Plan, change: SettingChange) -> bool:
