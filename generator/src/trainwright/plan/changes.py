@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import filterfalse, product
 from operator import eq
@@ -340,7 +341,9 @@ class JobChanges(Owner):
         there = dict.fromkeys((former, *sorted(self._before.survey.jobs)))
         for name, environment in product(run.read[0].runs, there):
             recorded = self._earlier.recorded(JobFile(environment, job_of_run(name)), name)
-            if recorded:
+            if recorded is None:
+                continue
+            with suppress(OSError, UnicodeDecodeError):  # of files that nothing has rendered
                 files, target = recorded.texts(), recorded.record.target
                 saved = replace(after, object=name, files=files, target=target)
                 applying = self._before.environments.get(environment)

@@ -311,7 +311,7 @@ class Merge(Owner):
         return tuple(filterfalse(self._is_as_before, self._selected_underived()))
 
     @tracked(same=eq)
-    def not_rendered_again(self) -> tuple[Finding, ...]:
+    def _not_rendered_again(self) -> tuple[Finding, ...]:
         """Return an error for each renamed environment with files rendered for its former name."""
         files: dict[str, list[Underived]] = {}
         for it in filter(self._is_as_before, self._selected_underived()):
@@ -365,7 +365,7 @@ class Merge(Owner):
         """The findings about what the merge affects, after severities and waivers."""
         selected = self.selected().names
         found = (finding for name in selected for finding in self.findings_in(name))
-        return (*self.after.findings, *self.not_rendered_again(), *found)
+        return (*self.after.findings, *self._not_rendered_again(), *found)
 
     @tracked(same=eq)
     def errors(self, file: JobFile) -> int:
@@ -434,14 +434,12 @@ class Merge(Owner):
 
     def _records(self, side: Revision, name: str, jobs: Iterable[str]) -> Mapping[str, Record]:
         """Return the records of jobs of an environment, as rendering makes them after the merge."""
-        before = side is self.before
-        files = [JobFile(self.former(name) if before else name, job) for job in jobs]
-        rendered = not before and set(filter(side.has, files)) & self.files()
-        records = {
-            it.name: side.rendering(it).record if rendered and it in rendered else side.record(it)
-            for it in files
-        }
-        return {job: record for job, record in records.items() if record is not None}
+        environment = self.former(name) if side is self.before else name
+        found: dict[str, Record | None] = {}
+        for file in (JobFile(environment, job) for job in jobs):
+            begins = side is self.after and side.has(file) and self.touches(file)
+            found[file.name] = side.rendering(file).record if begins else side.record(file)
+        return {job: record for job, record in found.items() if record is not None}
 
     @tracked(same=eq)
     def _unreadable(self) -> tuple[JobFile, ...]:

@@ -358,9 +358,10 @@ def resumption(saved: Training | None, after: Training) -> str:
     folder is called, if git had one.
     """
     place = after.read[0]
-    if saved is None or place.is_deleted:
-        unknown = next((f": git has no run {name}" for name in place.runs[:1]), "")
-        return place.loaded + ("" if place.is_deleted else unknown)
+    if place.is_deleted or not (saved or place.runs):
+        return place.loaded
+    if saved is None:
+        return f"{place.loaded}: git has no run {place.runs[0]}"
     if elsewhere := _elsewhere(saved, after):
         return (
             f"cannot resume from {place.where}, unless what {saved.run.object} saved in "
