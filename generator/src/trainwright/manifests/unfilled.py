@@ -12,6 +12,7 @@ from trainwright.manifests.reading import Chunk
 from trainwright.objects.placeholders import PLACEHOLDER, is_unfilled, of_shell
 
 _MOST = 5  # that are named
+_MARKS = (b"$", b"<", b"V_", b"YOUR_", b"PLACEHOLDER", b"://")  # each placeholder has one of them
 _QUOTED = re.compile(rf"""["'](?:{PLACEHOLDER.pattern})["']""")
 # A scalar of its own: `replicas: $NODES`, `- "<IMAGE>"`.
 _SCALAR = re.compile(
@@ -21,9 +22,10 @@ _SCALAR = re.compile(
 
 def together(chunks: Sequence[Chunk], findings: Sequence[Finding]) -> Iterator[Finding]:
     """Yield the findings, with those about unfilled placeholders as one note per file."""
-    unfilled = {chunk.file: frozenset[str]() for chunk in chunks}
-    for chunk in chunks:
-        unfilled[chunk.file] |= _placeholders(chunk.raw)
+    marked = [chunk for chunk in chunks if any(mark in chunk.raw for mark in _MARKS)]
+    unfilled: dict[str, set[str]] = {}
+    for chunk in marked:
+        unfilled.setdefault(chunk.file, set()).update(_placeholders(chunk.raw))
     about: dict[str, list[Finding]] = {}
     for finding in findings:
         if _value(finding) in unfilled.get(finding.place.file, ()):
@@ -31,7 +33,7 @@ def together(chunks: Sequence[Chunk], findings: Sequence[Finding]) -> Iterator[F
         else:
             yield finding
     variables: dict[str, list[Finding]] = {}
-    for chunk in chunks:
+    for chunk in marked:
         variables.setdefault(chunk.file, []).extend(_variables(chunk))
     for file, named in variables.items():
         group = about.get(file, [])
@@ -54,11 +56,8 @@ def _variables(chunk: Chunk) -> Iterator[Finding]:
             yield dx.SHAPE.at(Location(chunk.file, line), f'"{match["whole"]}" is a placeholder')
 
 
-def _placeholders(raw: bytes) -> frozenset[str]:
-    if not any(mark in raw for mark in (b"$", b"<", b"V_", b"YOUR_", b"PLACEHOLDER", b"://")):
-        return frozenset()
-    text = raw.decode(errors="replace")
-    return frozenset(match[0] for scalar in _SCALAR.finditer(text) for match in [_in(scalar)])
+def _placeholders(raw: bytes) -> Iterator[str]:
+    return (_in(scalar)[0] for scalar in _SCALAR.finditer(raw.decode(errors="replace")))
 
 
 def _value(finding: Finding) -> str:
