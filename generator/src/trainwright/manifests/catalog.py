@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -49,9 +49,15 @@ class KnownKind:
         problems = self.schema.explain(body)
         return tuple(schema.dated(each, self.schema.root, self.kubernetes) for each in problems)
 
-    def repeated(self, body: Mapping[str, Data]) -> tuple[Violation, ...]:
-        """Return a violation for each list item that the server takes for an earlier one."""
-        return self._list_maps.repeated(self.crd.prepared(body) if self.crd else body)
+    def repeated(
+        self, body: Mapping[str, Data], known: Collection[int] = ()
+    ) -> tuple[Violation, ...]:
+        """Return a violation for each list item that the server takes for an earlier one, but not
+        in values of Kubernetes' own types whose `id` is known.
+        """
+        if self.crd:
+            return self._list_maps.repeated(self.crd.prepared(body))
+        return self._list_maps.repeated(body, known)
 
     @cached_property
     def _list_maps(self) -> ListMaps:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -23,8 +23,10 @@ from trainwright.manifests import reading, webhooks
 from trainwright.manifests.catalog import Catalog, KnownKind
 from trainwright.manifests.reading import Chunk, Object
 from trainwright.objects.bundle import Bundle
+from trainwright.rule_model.subject import Subject
 from trainwright.rules import families
 from trainwright.rules.gitops import duplicate_object
+from trainwright.rules.plain import is_plain
 from trainwright.rules.pods import REPEATED_NAME
 
 _NOWHERE = Location("")
@@ -153,12 +155,10 @@ def _about(
             return  # a program's configuration, such as kind's
     else:
         remarks = [*_against(manifest, definition, at, result)]
-    ruled = [*_ruled(manifest, setting)]
+    subject = subject_of(manifest, setting.environment, None, setting.around)
+    ruled = [*_ruled(subject)]
     if definition is not None:
-        repeated = (remark for remark in ruled if remark.finding.rule == REPEATED_NAME)
-        remarks += _repeated(
-            manifest, definition, {Pointer(remark.pointer).parent for remark in repeated}
-        )
+        remarks += _repeated(subject, definition, ruled)
     for remark in (*remarks, *ruled):
         title = f"{manifest.kind}/{reading.name_of(body)}"
         finding = replace(remark.finding, manifest=title, pointer=remark.pointer)
@@ -232,11 +232,16 @@ def _against(
             result.unknown.append(unknown)
 
 
-def _repeated(manifest: Manifest, definition: KnownKind, repeated: set[str]) -> Iterator[_Remark]:
+def _repeated(
+    subject: Subject, definition: KnownKind, ruled: Sequence[_Remark]
+) -> Iterator[_Remark]:
     """Yield items that occur twice in a list, unless a rule reports that for the list."""
-    for violation in definition.repeated(manifest.body):
-        if violation.pointer.parent not in repeated:
-            yield _violation(manifest, violation)
+    reported = (remark for remark in ruled if remark.finding.rule == REPEATED_NAME)
+    lists = {Pointer(remark.pointer).parent for remark in reported}
+    pods = {id(template.body) for template in subject.pod_templates if is_plain(subject)}
+    for violation in definition.repeated(subject.body, pods):  # of which plain pods have none
+        if violation.pointer.parent not in lists:
+            yield _violation(subject.manifest, violation)
 
 
 def _violation(manifest: Manifest, violation: Violation) -> _Remark:
@@ -253,8 +258,8 @@ def _violation(manifest: Manifest, violation: Violation) -> _Remark:
 # --- rules ---------------------------------------------------------------------------------------
 
 
-def _ruled(manifest: Manifest, setting: CheckContext) -> Iterator[_Remark]:
-    subject = subject_of(manifest, setting.environment, None, setting.around)
+def _ruled(subject: Subject) -> Iterator[_Remark]:
+    manifest = subject.manifest
     for rule, hit in families.run(subject):
         if rule.id == duplicate_object.id:  # reported where all manifests of a run are known
             continue

@@ -6,7 +6,7 @@ https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import NamedTuple
 
@@ -55,27 +55,36 @@ class ListMaps:
     version: str
     _nodes: dict[int, _Node] = field(default_factory=dict)
 
-    def repeated(self, data: Data) -> tuple[Violation, ...]:
-        """Return a violation for each item with an earlier one's keys, or in a set its value."""
+    def repeated(self, data: Data, known: Collection[int] = ()) -> tuple[Violation, ...]:
+        """Return a violation for each item with an earlier one's keys, or in a set its value. No
+        value is looked into whose `id` is known.
+        """
         violations: list[Violation] = []
-        self._walk(self._node(self.root), data, None, violations)
+        self._walk(self._node(self.root), data, None, known, violations)
         return tuple(violations)
 
-    def _walk(self, node: _Node, data: Data, path: _Path, violations: list[Violation]) -> None:
+    def _walk(
+        self,
+        node: _Node,
+        data: Data,
+        path: _Path,
+        known: Collection[int],
+        violations: list[Violation],
+    ) -> None:
         """Add the violations of all lists in some data, by what a schema says of them."""
         fields, more, items = node.below or self._below(node)
         if isinstance(data, dict):
             for key, value in data.items():
                 if isinstance(value, (dict, list)) and value:
                     below = fields.get(key, more)
-                    if below is not None:
-                        self._walk(below, value, (path, key), violations)
+                    if below is not None and id(value) not in known:
+                        self._walk(below, value, (path, key), known, violations)
         elif isinstance(data, list):
             if node.sort and len(data) > 1:
                 violations += _same(node, data, path)
             for index, item in enumerate(data if items is not None else ()):
                 if items is not None and isinstance(item, (dict, list)):
-                    self._walk(items, item, (path, index), violations)
+                    self._walk(items, item, (path, index), known, violations)
 
     def _below(self, node: _Node) -> _Below:
         schema = node.schema
