@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import field
 from functools import lru_cache
@@ -122,16 +121,12 @@ class _Choice:
     def _learn(self, words: frozenset[str]) -> None:
         """Find the parts of new words: of all at once, since most have none."""
         text = spelled("\n".join(words))
-        parts = [part for part in self._parts if part in text] if self._any.search(text) else ()
+        parts = [part for part in self._parts if part in text]
         for word in words if parts else ():
             text = spelled(word)
             if told := tuple(part for part in parts if part in text):
                 self._telling[word] = told
         self._silent.update(words - self._telling.keys())
-
-    @cached_property
-    def _any(self) -> re.Pattern[str]:
-        return re.compile("|".join(map(re.escape, self._parts)))
 
     def _with(self, plain: bool, parts: frozenset[str]) -> tuple[Rule, ...]:
         if len(self._by_parts) > _MOST:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 from pathlib import Path
 
 from trainwright.datatypes.data import Data
 from trainwright.documents.validation.schema import Schema
+from trainwright.objects.pods.template import once
 from trainwright.rule_model.subject import Subject
 
 _SCHEMA = Path(__file__).with_suffix(".schema.json")
 _PLAIN = Schema(json.loads(_SCHEMA.read_text("utf-8")), ())
 
 
+@once
 def is_plain(subject: Subject) -> bool:
     """Whether the pods of an object, and its own metadata, are plain. Told in 8 µs, it saves each
     of many rules its own look at them.
@@ -25,15 +27,24 @@ def is_plain(subject: Subject) -> bool:
 
 
 def _agree(pod: Mapping[str, Data]) -> bool:
-    """Whether a pod that the schema accepts mounts what volumes it has, none inside of another, and
-    names nothing twice.
+    """Whether a pod that the schema accepts mounts what volumes it has, none inside of another,
+    names nothing twice, and requests as many accelerators as its limits say.
     """
     (container,) = pod["containers"]
-    mounts, env = container.get("volumeMounts", ()), container.get("env", ())
+    mounts = container.get("volumeMounts", ())
     volumes = sorted(volume["name"] for volume in pod.get("volumes", ()))
     paths = sorted(f"{mount['mountPath']}/" for mount in mounts)
+    resources = container.get("resources", {})
+    requests, limits = resources.get("requests", {}), resources.get("limits", {})
     return (
         volumes == sorted({mount["name"] for mount in mounts})
-        and len({variable["name"] for variable in env}) == len(env)
         and not any(inner.startswith(outer) for outer, inner in pairwise(paths))
+        and _differ(container.get("env", ()), "name")
+        and _differ(container.get("ports", ()), "name")
+        and _differ(container.get("ports", ()), "containerPort")
+        and all(limits.get(name) == requests[name] for name in requests if "/" in name)
     )
+
+
+def _differ(items: Collection[Mapping[str, Data]], key: str) -> bool:
+    return len({item[key] for item in items}) == len(items)

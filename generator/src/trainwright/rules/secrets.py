@@ -33,7 +33,8 @@ def inline_credential(subject: Subject) -> Iterator[Hit]:
     if subject.kind == CONFIGMAP:
         yield from _in_files(subject)
     containers = _containers(subject)
-    metadata = (words(above.get(field)) for _, above in _described(subject) for field in _FIELDS)
+    described = (above for _, above in _described(subject))
+    metadata = (words(above[field]) for above in described for field in _FIELDS if field in above)
     # A line between the texts ends whatever the one before it begins.
     if not suspicious("\n-\n".join((*map("\n".join, metadata), *map(written, containers)))):
         return
