@@ -32,12 +32,13 @@ def _agree(pod: Mapping[str, Data]) -> bool:
     """
     (container,) = pod["containers"]
     mounts = container.get("volumeMounts", ())
-    volumes = sorted(volume["name"] for volume in pod.get("volumes", ()))
+    volumes = pod.get("volumes", ())
     paths = sorted(f"{mount['mountPath']}/" for mount in mounts)
     resources = container.get("resources", {})
     requests, limits = resources.get("requests", {}), resources.get("limits", {})
     return (
-        volumes == sorted({mount["name"] for mount in mounts})
+        _differ(volumes, "name")
+        and {volume["name"] for volume in volumes} == {mount["name"] for mount in mounts}
         and not any(inner.startswith(outer) for outer, inner in pairwise(paths))
         and _differ(container.get("env", ()), "name")
         and _differ(container.get("ports", ()), "name")
@@ -47,4 +48,4 @@ def _agree(pod: Mapping[str, Data]) -> bool:
 
 
 def _differ(items: Collection[Mapping[str, Data]], key: str) -> bool:
-    return len({item[key] for item in items}) == len(items)
+    return len(items) < 2 or len({item[key] for item in items}) == len(items)
