@@ -14,7 +14,7 @@ from trainwright.helm import engines
 _MANY = 2000  # renderings, some 20 MB
 
 
-class _Remembering:
+class _Remembering(engines.Engine):
     def __init__(self) -> None:
         self._engine = engines.Embedded()
         self._rendered: dict[str, dict[str, str]] = {}

@@ -440,7 +440,7 @@ def test_after_these_edits_all_find_what_a_fresh_process_finds(
 # --- one cache for all verbs ---------------------------------------------------------------------
 
 
-class Counting:
+class Counting(engines.Engine):
     """Helm, and how often it was asked."""
 
     def __init__(self) -> None:

@@ -12,11 +12,11 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import EngineError
@@ -38,6 +38,14 @@ class ChartRefusal(Exception):
     """The chart refuses these values; the message is that of its schema or of `fail`."""
 
 
+class Release(NamedTuple):
+    """Values to render, with the name and the namespace of a release."""
+
+    values: dict[str, Data]
+    name: str
+    namespace: str
+
+
 class Engine(Protocol):
     """Renders the chart. Templates that come out empty are left out of the result."""
 
@@ -46,6 +54,18 @@ class Engine(Protocol):
 
         Raise ChartRefusal for values the chart refuses, EngineError when Helm itself fails.
         """
+        ...
+
+    def render_all(self, releases: Sequence[Release]) -> list[dict[str, str] | ChartRefusal]:
+        """Return the same of many releases, which may take less time than one after the other."""
+        return [_or_refusal(self, release) for release in releases]
+
+
+def _or_refusal(engine: Engine, release: Release) -> dict[str, str] | ChartRefusal:
+    try:
+        return engine.render(*release)
+    except ChartRefusal as refusal:
+        return refusal
 
 
 def engine(binary: str | None = None) -> Engine:
@@ -53,40 +73,86 @@ def engine(binary: str | None = None) -> Engine:
     return Binary(binary) if binary else Embedded()
 
 
-class Embedded:
+class Embedded(Engine):
     """Helm's own Go SDK, loaded into this process on first use.
 
     Helm compiles values.schema.json anew at each render, which takes five times as long as the
     rendering. So values are first checked against a schema that is compiled once, and the chart
     renders without it; only values that are refused go through the whole chart, for Helm's own
-    message. Helm parses all templates anew as well, so those of other targets are left out.
+    message. Helm parses all templates anew as well, which takes longer than rendering one release:
+    so those of other targets are left out, and many releases are rendered at once.
     """
 
     def __init__(self) -> None:
         sdk.start()
-        self._of_target: dict[str, Chart] = {}
+        self._of_target: dict[str, tuple[Chart, list[str]]] = {}
 
     @cached_property
     def _whole(self) -> Chart:
         chart: Chart = sdk.load().Chart.load(own_chart.FOLDER)
         return chart
 
-    def _bare(self, target: str) -> Chart:
+    def _bare(self, target: str) -> tuple[Chart, list[str]]:
+        """Return the chart for many releases of a target, and the names of its templates."""
         if target not in self._of_target:
-            self._of_target[target] = sdk.load().Chart.load_archive(
-                own_chart.archive(own_chart.FOLDER, target)
-            )
+            paths = own_chart.templates(target)
+            chart = sdk.load().Chart.load_archive(own_chart.archive(paths))
+            self._of_target[target] = chart, [it.name for it in paths if it.suffix == ".yaml"]
         return self._of_target[target]
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
-        plain = yamlio.plain(values)
-        with _failures():
-            valid = schema.chart_values().accepts(plain)
-            chart = self._bare(values["target"]) if valid else self._whole
-            return _texts(chart.render(plain, name=release, namespace=namespace))
+        (rendered,) = self.render_all([Release({**values}, release, namespace)])
+        if isinstance(rendered, ChartRefusal):
+            raise rendered
+        return rendered
+
+    def render_all(self, releases: Sequence[Release]) -> list[dict[str, str] | ChartRefusal]:
+        by_target: dict[str, dict[int, Release]] = {}
+        done: dict[int, dict[str, str] | ChartRefusal] = {}
+        for number, given in enumerate(releases):
+            release = given._replace(values=yamlio.plain(given.values))
+            if schema.chart_values().accepts(release.values):
+                by_target.setdefault(release.values["target"], {})[number] = release
+            else:
+                done[number] = self._refused(release)
+        for target, valid in by_target.items():
+            done |= zip(valid, self._rendered(target, [*valid.values()]), strict=True)
+        return [done[number] for number in range(len(releases))]
+
+    def _rendered(
+        self, target: str, releases: Sequence[Release]
+    ) -> list[dict[str, str] | ChartRefusal]:
+        chart, templates = self._bare(target)
+        defaults = own_chart.defaults()
+        full = [it._replace(values=_over(defaults, it.values))._asdict() for it in releases]
+        try:
+            (text,) = chart.render({"releases": full, "templates": templates}).values()
+        except sdk.load().HelmError:
+            if len(releases) == 1:
+                return [self._refused(*releases)]
+            return [it for release in releases for it in self._rendered(target, [release])]
+        return [_texts(texts) for texts in json.loads(text)]
+
+    def _refused(self, release: Release) -> dict[str, str] | ChartRefusal:
+        """Return what the whole chart, which has the schema, makes of a release."""
+        try:
+            with _failures():
+                values, name, namespace = release
+                return _texts(self._whole.render(values, name=name, namespace=namespace))
+        except ChartRefusal as refusal:
+            return refusal
 
 
-class OtherChart:
+def _over(defaults: Data, values: Data) -> Data:
+    """Return values over the chart's defaults, as Helm coalesces them; the schema accepts no null
+    where there is a default.
+    """
+    if not (isinstance(defaults, dict) and isinstance(values, dict)):
+        return values
+    return defaults | {key: _over(defaults.get(key), value) for key, value in values.items()}
+
+
+class OtherChart(Engine):
     """The embedded engine with another chart: its folder, or an archive of it.
 
     As for our own, values are checked by its compiled schema first, if that is possible.
@@ -186,7 +252,7 @@ def _texts(rendered: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-class Binary:
+class Binary(Engine):
     """`helm template`, one process per job."""
 
     def __init__(self, binary: str):

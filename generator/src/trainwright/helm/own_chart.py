@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -45,18 +46,54 @@ def dir_hash() -> str:
     return digest("".join(sums).encode())
 
 
-def archive(folder: Path, target: str) -> bytes:
-    """Return what a target needs of a chart, as the .tgz that Helm reads from memory.
+# The texts of each of many releases, by template: Helm parses the templates once for all of them.
+_ALL = """\
+{{- $all := list }}
+{{- range .Values.releases }}
+{{- $release := merge (dict "Name" .name "Namespace" .namespace) $.Release }}
+{{- $scope := merge (dict "Values" .values "Release" $release) (omit $ "Values" "Release") }}
+{{- $texts := dict }}
+{{- range $.Values.templates }}{{ $texts = set $texts . (include . $scope) }}{{ end }}
+{{- $all = append $all $texts }}
+{{- end }}
+{{- toRawJson $all }}
+"""
 
-    Templates for one target only have its name in front of the first dash: `job-service.yaml`.
+
+@cache
+def defaults() -> dict[str, Data]:
+    """Return the chart's own values."""
+    (values,) = yamlio.load_rendered((FOLDER / "values.yaml").read_text(encoding="utf-8"))
+    return values
+
+
+def archive(templates: Iterable[Path]) -> bytes:
+    """Return the chart for many releases at once, as the .tgz that Helm reads from memory.
+
+    Its values are the `releases`, each with all of its values, and the names of the `templates`.
     """
     from trainwright.helm import archives
 
+    texts = {"Chart.yaml": (FOLDER / "Chart.yaml").read_text(encoding="utf-8")}
+    texts["templates/all.yaml"] = _ALL
+    for path in templates:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".yaml":
+            text = f'{{{{ define "{path.name}" }}}}{text}{{{{ end }}}}'
+        texts[f"templates/_{path.name}"] = text
+    return archives.packed({f"{name()}/{path}": text.encode() for path, text in texts.items()})
+
+
+def templates(target: str) -> tuple[Path, ...]:
+    """Return the templates that a target needs.
+
+    Those for one target only have its name in front of the first dash: `job-service.yaml`.
+    """
     targets: list[str] = schema.chart_values().root["properties"]["target"]["enum"]
     others = set(targets) - {target}
-    paths = [folder / "Chart.yaml", folder / "values.yaml"]
-    for path in sorted((folder / "templates").iterdir()):
-        owner = path.stem.lstrip("_").partition("-")[0]
-        if path.name != "NOTES.txt" and owner not in others:
-            paths.append(path)
-    return archives.packed({p.relative_to(folder.parent).as_posix(): p.read_bytes() for p in paths})
+    return tuple(
+        path
+        for path in sorted((FOLDER / "templates").iterdir())
+        if path.suffix in (".yaml", ".tpl")
+        and path.stem.lstrip("_").partition("-")[0] not in others
+    )

@@ -26,7 +26,7 @@ def errors(workspace: Workspace, file: JobFile, today: str, *, over: bool) -> tu
     Of one that is `over` nothing is rendered, and only what may be in no file is an error.
     """
     context = render.Context(engine=engines.engine(), check_next_runs=False)
-    done = render.job(workspace.resolve(file), context)
+    done = render.alone(workspace.resolve(file), context)
     found = JobFindings(file.name, done.findings, done.waivers)
     remaining = apply_policy(workspace.environment(file.environment), [found], today, whole=False)
     return tuple(

@@ -417,7 +417,7 @@ class Derivation(Owner):
         )
         recorded = _recorded(file, before) if before else None
         try:
-            rendered = render.job(workspace.resolve(file), context, recorded)
+            rendered = render.alone(workspace.resolve(file), context, recorded)
         except TrainwrightError:
             return None
         if not rendered.usable or rendered.record is None:

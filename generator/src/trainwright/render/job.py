@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from trainwright.datatypes.data import mapping
 from trainwright.datatypes.environment import Environment, Waiver
@@ -18,7 +18,7 @@ from trainwright.documents.validation import schema
 from trainwright.documents.validation.violation import show
 from trainwright.files.filetree import digest
 from trainwright.findings import diagnostics as dx
-from trainwright.helm.engines import ChartRefusal, Engine
+from trainwright.helm.engines import ChartRefusal, Engine, Release
 from trainwright.kinds import ADOPTED, TARGETS
 from trainwright.kinds.capabilities import left_to_flavor
 from trainwright.kinds.subjects import subject_of
@@ -108,6 +108,10 @@ class Context:
     replaces: str | None = None
 
 
+# Yields what Helm has to render of the next run, and returns what the job is rendered to.
+Steps: TypeAlias = Generator[Release, dict[str, str] | ChartRefusal, Rendered]
+
+
 def header(file: JobFile, source: str = "") -> str:
     """Return the comment that opens every rendered file; `source` is by default the job's file."""
     return (
@@ -116,16 +120,28 @@ def header(file: JobFile, source: str = "") -> str:
     )
 
 
-def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None) -> Rendered:
+def alone(resolved: ResolvedJob, context: Context, present: Recorded | None = None) -> Rendered:
+    """Render and check one job, whose next run Helm renders by itself."""
+    steps = job(resolved, context, present)
+    try:
+        steps.send(context.engine.render_all([next(steps)])[0])
+    except StopIteration as end:
+        rendered: Rendered = end.value
+        return rendered
+    raise AssertionError("a job has one next run")
+
+
+def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None) -> Steps:
     """Render and check one job without looking at any other.
 
-    `present` is the run that it has, if any.
+    `present` is the run that it has, if any. What Helm has to render of its next run is yielded
+    once, if that is checked, so that this is done for many jobs at once.
     """
     loaded = resolved.loaded
     failed = Rendered(file=loaded.file, usable=False, findings=loaded.findings, inputs=loaded.files)
     if loaded.spec is None:
         return failed
-    done = _rendered(failed, resolved, context, present)
+    done = yield from _rendered(failed, resolved, context, present)
     subject = str(loaded.file)
     findings = tuple(f if f.subject else replace(f, subject=subject) for f in done.findings)
     return replace(done, findings=findings)
@@ -133,7 +149,7 @@ def job(resolved: ResolvedJob, context: Context, present: Recorded | None = None
 
 def _rendered(
     failed: Rendered, resolved: ResolvedJob, context: Context, present: Recorded | None
-) -> Rendered:
+) -> Steps:
     """Render and check a job that has a merged spec. Findings without a subject are about it."""
     loaded, record = resolved.loaded, present.record if present else None
     beside = decided(resolved, record, context.ledger)
@@ -146,7 +162,7 @@ def _rendered(
     work = _Work(sources, decision, context, loaded.file, loaded.source, present)
     # Always if it begins now, and never that of a finished job.
     if decision.step is Step.BEGIN or (context.check_next_runs and decision.step is not Step.END):
-        done = _next_run(replace(done, waivers=sources.job.waivers), work)
+        done = yield from _next_run(replace(done, waivers=sources.job.waivers), work)
         done = _outgrown(done, findings[len(loaded.findings) :], work)
     if decision.step is Step.BEGIN:
         return _begun(done, work)
@@ -208,7 +224,10 @@ class _Work:
         """Render a job to files by name. Raise ChartRefusal, or CannotAdjust if it is adopted."""
         if job.target == ADOPTED.name:
             return self._as_it_is(job)
-        texts, top = objects.texts(job, environment, name, self.context.engine), header(self.file)
+        return self.headed(objects.texts(job, environment, name, self.context.engine))
+
+    def headed(self, texts: Mapping[str, str]) -> dict[str, str]:
+        top = header(self.file)
         return {path: top + text for path, text in texts.items()}
 
     def _as_it_is(self, job: Job) -> dict[str, str]:
@@ -227,7 +246,7 @@ class _Work:
 # --- a run that begins, or that would be next ----------------------------------------------------
 
 
-def _next_run(done: Rendered, work: _Work) -> Rendered:
+def _next_run(done: Rendered, work: _Work) -> Steps:
     """Render and check the run that the sources describe now."""
     sources = work.sources
     job, environment = sources.job, sources.environment
@@ -250,12 +269,16 @@ def _next_run(done: Rendered, work: _Work) -> Rendered:
         *_unrequested(sources),
         *_ambiguous(sources),
     )
-    try:
+    if job.target == ADOPTED.name:
         texts = work.texts(job, environment, name)
-    except ChartRefusal as refusal:
-        message = f"the chart refuses the values: {refusal}"
-        finding = dx.CHART.at(sources.spec.origin("/name"), message)
-        return replace(done, usable=False, findings=(*linted, finding))
+    else:
+        release = objects.release_of(job, environment, name)
+        templates = yield release
+        if isinstance(templates, ChartRefusal):
+            message = f"the chart refuses the values: {templates}"
+            finding = dx.CHART.at(sources.spec.origin("/name"), message)
+            return replace(done, usable=False, findings=(*linted, finding))
+        texts = work.headed(objects.with_values(job, release, templates))
     manifests = objects.manifests(texts, job.target)
     patched = _patched(work, manifests, name) if job.pod_patch else None
     problems = tuple(_dropped(work, manifests, patched))

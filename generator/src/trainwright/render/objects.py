@@ -14,7 +14,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.documents import fast_yaml, yamlio
 from trainwright.findings import diagnostics as dx
 from trainwright.helm import values
-from trainwright.helm.engines import Engine
+from trainwright.helm.engines import Engine, Release
 from trainwright.helm.values import references
 from trainwright.kinds import NAMED, TARGETS
 from trainwright.kinds.capabilities import unsupported, without_roles
@@ -76,14 +76,26 @@ def _in_role(problem: Unsupported, job: Job) -> Unsupported:
 
 def texts(job: Job, environment: Environment, name: str, engine: Engine) -> dict[str, str]:
     """Return the chart's values, and the manifests that it renders of them. Raise ChartRefusal."""
-    decided = values.build(job, environment, name)
-    dumped = yamlio.dump(decided, blocks=True)
-    return {VALUES_FILE: dumped, **rendered(decided, job, engine)}
+    release = release_of(job, environment, name)
+    return with_values(job, release, engine.render(*release))
+
+
+def release_of(job: Job, environment: Environment, name: str) -> Release:
+    """Return what the chart is given of a job under a name."""
+    return Release(values.build(job, environment, name), job.name, job.namespace)
+
+
+def with_values(job: Job, release: Release, templates: dict[str, str]) -> dict[str, str]:
+    """Return the chart's values, and the manifests that it rendered of them."""
+    return {VALUES_FILE: yamlio.dump(release.values, blocks=True), **_complete(job, templates)}
 
 
 def rendered(decided: Mapping[str, Data], job: Job, engine: Engine) -> dict[str, str]:
     """Return the manifests that the chart renders of a job's values. Raise ChartRefusal."""
-    templates = engine.render(decided, job.name, job.namespace)
+    return _complete(job, engine.render(decided, job.name, job.namespace))
+
+
+def _complete(job: Job, templates: dict[str, str]) -> dict[str, str]:
     template = TARGETS[job.target].template
     if template not in templates:
         raise EngineError(f"Helm rendered no {template} for {job.environment}/{job.name}")
