@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from repository import Repository
+from trainwright.render import batch
 from trainwright.tasks.processors import at_work
 
 PATIENCE = 60  # seconds after which something hangs
@@ -79,7 +80,7 @@ def test_a_verb_at_work_ends_with_130(
 @pytest.fixture
 def jobs(repository: Repository) -> Repository:
     """So many that it is worth processes to render them."""
-    for number in range(200):
+    for number in range(batch._WORTH_A_PROCESS):
         repository.job(f"dev/job-{number}")
     return repository
 

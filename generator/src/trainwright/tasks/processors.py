@@ -129,6 +129,11 @@ def at_work(pool: ProcessPoolExecutor) -> Iterator[None]:
     threading.excepthook = report_others
     try:
         with pool:
-            yield
+            try:
+                yield
+            except BaseException:  # one that starts just now would be waited for, and wait itself
+                for process in [*(pool._processes or {}).values()]:
+                    process.kill()
+                raise
     finally:
         threading.excepthook = report
