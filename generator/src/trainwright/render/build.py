@@ -550,9 +550,10 @@ class _Work:
         sides = (proof.base, self._workspace)
         if self._selection.whole and proof.differs_below(own_objects.folder(self.name)):
             yield "", tuple(refused.of_own(*sides, environment))
-        differing = {*proof.jobs(self.name), *(path.partition("/")[0] for path in self._texts)}
+        differing = proof.jobs(self.name)
         for file in self._selection.jobs:
-            if file.name in differing and (run := self._runs.get(file.name)):
+            run, there = self._runs.get(file.name), self._folder.record(file.name)
+            if run and (file.name in differing or not there or there.object != run.object):
                 paths = {name: f"{file.name}/{name}" for name in run.files}
                 texts = {it: self._texts[path] for it, path in paths.items() if path in self._texts}
                 yield file.name, tuple(refused.of_job(*sides, file, run, texts))
