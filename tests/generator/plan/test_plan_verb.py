@@ -1466,6 +1466,19 @@ def test_what_a_replaced_run_has_saved_is_named(case: str, repository: Repositor
     assert sentence.replace("NAME", name) in change["why"]
 
 
+@pytest.mark.parametrize("case", SAVED)
+def test_a_job_on_spot_nodes_is_warned_where_the_plan_has_its_progress_as_lost(
+    case: str, repository: Repository
+) -> None:
+    written, edit, sentence = SAVED[case]
+    repository.environment("prod", "pools: {spot: {resource: nvidia.com/gpu, spot: true}}\n")
+    edit = f"{edit.replace('NAME', 'llm-00000000')}pool: spot\n"
+    path = repository.job("prod/llm", written + edit)
+    path.write_text(path.read_text().replace("memory: 1Gi", "memory: 8Gi, gpu: 1"))
+    saves_nothing = "no variable or flag makes it save" in sentence
+    assert ("nothing is saved" in repository.run("check", "prod/llm").output) is saves_nothing
+
+
 # --- prices and currencies that change with jobs -------------------------------------------------
 
 PRICE = "pricePerGpuHour: 2.5"

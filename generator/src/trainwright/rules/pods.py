@@ -30,7 +30,7 @@ from trainwright.objects.pods.storage import (
     variables,
     volume_of,
 )
-from trainwright.objects.pods.template import CHECKPOINT_DIR, Container, PodTemplate
+from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
@@ -170,8 +170,7 @@ def spot_without_checkpoints(subject: Subject) -> Iterator[Hit]:
         where = on_spot(subject, template)
         if not where or template.serves or serves_model(subject.kind, template):
             continue
-        ours = CHECKPOINT_DIR in (name for c in template.trains for name in c.variables)
-        if not (ours or (subject.job is None and saves(template))):
+        if not saves(template):  # by which `plan` goes as well
             yield Hit(f"{template.pointer}/spec", f"{where}, and nothing is saved")
 
 
