@@ -294,9 +294,26 @@ def missing_cpu_or_memory(subject: Subject) -> Iterator[Hit]:
         if main is None or template.partial or not main.accelerators:
             continue
         for name in ("cpu", "memory"):
-            if name not in main.requests and name not in main.limits:
-                message = f"accelerators are requested, but no {name}"
-                yield Hit(f"{main.pointer}/resources", message, spec=Pointer.of("resources", name))
+            form, message = _too_little(main, name)
+            if message:
+                spec = Pointer.of("resources", name)
+                yield Hit(f"{main.pointer}/resources", message, spec=spec, form=form)
+
+
+# What a process takes for each GPU before its first step, by Python, CUDA and NCCL.
+_OF_PROCESS = {"cpu": quantity.parse("1"), "memory": quantity.parse("2Gi")}
+
+
+def _too_little(container: Container, name: str) -> tuple[str, str]:
+    """Return the form and the message of too little CPU or memory; both empty for enough."""
+    amounts = [given[name] for given in (container.limits, container.requests) if name in given]
+    if not amounts:
+        return "", f"accelerators are requested, but no {name}"
+    gpus = sum(n for gpu, n in container.accelerators.items() if gpu in _WHOLE)
+    known = [amount for amount in map(quantity.read, amounts) if amount is not None]
+    if not known or max(known) >= gpus * _OF_PROCESS[name]:
+        return "", ""
+    return "small", f"{name} is {amounts[0]}, for {plural(gpus, 'GPU')}"
 
 
 def _as_a_whole(template: PodTemplate) -> Iterator[Container]:
