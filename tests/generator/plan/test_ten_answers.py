@@ -171,6 +171,41 @@ def test_rendering_names_what_becomes_of_the_run_before(
     assert end.replace("OLD", old).replace("NEW", _run(made)) in done.stdout
 
 
+_STAYS = "  OLD stays in the cluster until it is deleted\n"
+
+
+@pytest.mark.parametrize(
+    ("gitops", "spec", "said"),
+    [
+        (CONFIRMED, "", _STAYS),
+        (AT_ONCE, "", "  OLD will be deleted\n"),
+        (CONFIRMED, JOB.replace("name: llm", "name: other"), f"  other-RUN will start\n{_STAYS}"),
+        (CONFIRMED, JOB.replace("state: active", "state: cancelled"), _STAYS),
+        (CONFIRMED, JOB.replace("nodes: 2", "nodes: 3").replace("state: active", "state: suspended"),
+         "  llm-RUN will be added as suspended; OLD stays in the cluster until it is deleted\n"),
+    ],
+    ids=["removed", "removed and pruned", "renamed", "cancelled", "suspended"],
+)  # fmt: skip
+def test_rendering_names_the_run_that_git_no_longer_has(
+    gitops: str, spec: str, said: str, tmp_path: Path
+) -> None:
+    made = Repository(git_repository.init(tmp_path / "clone"))
+    made.environment("prod", f"{ENVIRONMENT}{gitops}\n")
+    path = made.write("prod/jobs/llm.yaml", JOB)
+    made.write("prod/jobs/stays.yaml", JOB.replace("name: llm", "name: stays"))
+    assert made.run("render").exit_code == 0
+    git_repository.commit(made.root, "Begin")
+    said = said.replace("OLD", _run(made))
+    path.unlink()
+    name = next(iter(re.findall("name: (.*)", spec)), "")
+    if spec:
+        made.write(f"prod/jobs/{name}.yaml", spec)
+    printed = made.run("render").stdout
+    assert re.sub(rf"(?<=  {name}-)\w{{8}}(?= will (?:start|be added))", "RUN", printed).endswith(
+        said
+    )
+
+
 def test_rendering_and_the_plan_say_the_same_of_a_run_from_before_another_setting(
     tmp_path: Path,
 ) -> None:

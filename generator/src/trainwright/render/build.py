@@ -37,7 +37,7 @@ from trainwright.runs import collisions, kustomization
 from trainwright.runs import record as records
 from trainwright.runs.decision import Decision, awaiting
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
-from trainwright.runs.record import RECORD_FILE, Record, Recorded
+from trainwright.runs.record import ENDED, RECORD_FILE, Record, Recorded
 from trainwright.runs.recorded_job import began_in, job_of
 from trainwright.runs.wiring_files import WiringFiles
 from trainwright.runs.workspace import Asking, Workspace
@@ -91,7 +91,8 @@ class EnvironmentBuild:
     `changes` is None if errors leave nothing to write. `edited` are files that differ from what was
     rendered, since they were changed by hand. `underived` are findings about files that cannot be
     derived from the sources; rendering replaces these. `begun` are the records of the runs that
-    begin, `staying` the objects of those that they replace and that no GitOps engine deletes.
+    begin, `left` the objects of runs that git no longer has. `staying` has those of these, and of
+    runs that are replaced, that no GitOps engine deletes.
     `settled` has what became of the runs of jobs that had to be rendered.
     """
 
@@ -103,6 +104,7 @@ class EnvironmentBuild:
     edited: tuple[str, ...] = ()
     underived: tuple[Finding, ...] = ()
     begun: tuple[Record, ...] = ()
+    left: tuple[str, ...] = ()
     staying: frozenset[str] = frozenset()
     settled: Mapping[JobFile, Settled] = field(default_factory=dict, compare=False, repr=False)
 
@@ -396,6 +398,7 @@ class _Work:
         self._runs: dict[str, Record] = dict(self._folder.records)
         self._texts: dict[str, str] = {}
         self._begun: list[Record] = []
+        self._left: list[str] = []
         self._staying: set[str] = set()
         self._settled: dict[JobFile, Settled] = {}
 
@@ -475,30 +478,43 @@ class _Work:
             self._texts[f"{job}/{RECORD_FILE}"] = text
             if rendered.begins:
                 self._begun.append(rendered.record)
-                if not self._is_pruned(rendered.record, item.recorded):
-                    self._staying.add(rendered.record.replaces)
+                self._note_end(rendered.record.replaces, rendered.record.target, item.recorded)
+            elif rendered.record.state == "cancelled" and item.recorded:
+                self._leave(item.recorded)
             if self._options.writes and rendered.is_checked:
                 written = {records.path(rendered.file): same.digest(text.encode())}
                 self._kept.keep(job, outcome, {**inputs, **written})
         self._texts |= {f"{job}/{name}": text for name, text in rendered.files.items()}
 
-    def _is_pruned(self, begun: Record, present: Recorded | None) -> bool:
-        """Whether the run that another replaces is deleted: the present one, as it is rendered."""
-        from trainwright.render import objects  # which is imported where a run begins
+    def _leave(self, present: Recorded) -> None:
+        """Note the end in git of a run that went on there until now."""
+        record = present.record
+        over = record.state in ENDED or record.object in self._workspace.ledger(self.name).runs
+        if record.files and not over:
+            self._left.append(record.object)
+            self._note_end(record.object, record.target, present)
 
-        if not begun.replaces or not NAMED[begun.target].is_served:
-            return True
+    def _note_end(self, name: str, target: str, present: Recorded | None) -> None:
+        """Note the object of a run that ends in git, as it is rendered, unless it is deleted."""
+        from trainwright.render import objects  # which is imported where a run begins or ends
+
+        if not name or not NAMED[target].is_served:
+            return
         metadata: Mapping[str, Data] = {}
         if present is not None and present.intact:
             for manifest in objects.manifests(present.texts(), present.record.target):
-                metadata = manifest.metadata if manifest.name == begun.replaces else metadata
-        return leaving(metadata, self.environment) is Departure.PRUNED
+                metadata = manifest.metadata if manifest.name == name else metadata
+        if leaving(metadata, self.environment) is not Departure.PRUNED:
+            self._staying.add(name)
 
     def finished(self) -> EnvironmentBuild:
         if self._options.use_cache and self.environment is not None:
             self._kept.save({file.name for file in self._spared})
         if self._selection.whole:
             selected = {file.name for file in self._selection.jobs}
+            for job in sorted(self._folder.records.keys() - selected):
+                if present := self._folder.recorded(job):
+                    self._leave(present)
             self._runs = {job: run for job, run in self._runs.items() if job in selected}
         findings = self._findings()
         failed = any(finding.severity is Severity.ERROR for finding in findings)
@@ -511,6 +527,7 @@ class _Work:
             edited=tuple(self._edited()),
             underived=tuple(map(derive.finding, self._underived)),
             begun=tuple(self._begun),
+            left=tuple(self._left),
             staying=frozenset(self._staying),
             settled=self._settled,
         )

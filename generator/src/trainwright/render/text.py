@@ -27,20 +27,28 @@ _MOST = 8  # runs of an environment that are named
 
 
 def _begun(build: EnvironmentBuild) -> str:
-    """Return the runs that begin, one per line, replacements of other runs first."""
+    """Return the runs that begin, one per line, replacements of other runs first, and then those
+    that git no longer has.
+    """
     if build.changes is None:
         return ""
     runs = sorted(build.begun, key=lambda run: (not run.replaces, run.object))
-    lines = first(runs, _MOST, lambda run: _begins(run, build.staying))
+    lines = [*first(runs, _MOST, lambda run: _begins(run, build.staying))]
+    lines += first(build.left, _MOST, lambda name: _ends(name, build.staying))
     return "".join(f"  {line}\n" for line in lines)
 
 
 def _begins(run: Record, staying: Container[str]) -> str:
-    if not run.replaces:
-        return f"{run.object} will start"
-    if run.replaces in staying:
-        return f"{run.object} will start; {run.replaces} stays in the cluster until it is deleted"
-    return f"{run.object} will replace {run.replaces}"
+    suspended = run.state == "suspended"
+    if run.replaces and run.replaces not in staying:
+        return f"{run.object} will replace {run.replaces}{', suspended' * suspended}"
+    begins = f"{run.object} will {'be added as suspended' if suspended else 'start'}"
+    return f"{begins}; {_ends(run.replaces, staying)}" if run.replaces else begins
+
+
+def _ends(name: str, staying: Container[str]) -> str:
+    ends = "stays in the cluster until it is deleted" if name in staying else "will be deleted"
+    return f"{name} {ends}"
 
 
 def runtime_needed(build: Build) -> str:
