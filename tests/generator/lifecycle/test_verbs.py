@@ -480,9 +480,14 @@ def test_a_retired_run_is_rendered_no_more_here_and_in_a_fresh_clone(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = rendered(repository, "prod/llm")["metadata"]["name"]
-    fine(repository, "retire", "prod/llm", "--note", "accuracy 0.93", "--commit")
+    note = ("--note", "accuracy 0.93")
+    assert "unknown" in fine(repository, "retire", "prod/llm", *note, "--commit")
     assert left(repository, "prod/llm") == ["run.lock"]
+    assert re.search(rf"{name} +retired: unknown ", repository.run("list").stdout)
+    fine(repository, "retire", "prod/llm", "--outcome", "succeeded", "--commit")
     assert re.search(rf"{name} +retired: succeeded ", repository.run("list").stdout)
+    ledger = (repository.root / "environments/prod/ledger.yaml").read_text()
+    assert ledger.count(name) == ledger.count("accuracy 0.93") == 1
     git(tmp_path, "clone", "--quiet", str(repository.root), "clone")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
     clone = Repository(tmp_path / "clone")

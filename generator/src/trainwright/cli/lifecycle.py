@@ -13,7 +13,7 @@ from trainwright.cli.edits import Writing, carry_out, each, selected, writes
 from trainwright.cli.suggestions import Choice, Command
 
 GROUPS = ("image", "entrypoint", "flags", "files")
-OUTCOMES = ("succeeded", "failed")
+OUTCOMES = ("succeeded", "failed", "unknown")
 
 jobs = click.argument(
     "selections", nargs=-1, required=True, metavar="ENV[/JOB]...", shell_complete=complete
@@ -302,16 +302,17 @@ def _one_repository(context: Context, selections: tuple[str, ...], given: str) -
 
 @click.command(
     epilog=examples(
-        "retire prod/llm --commit", "retire prod/llm --outcome failed --reason OOMKilled --commit"
+        "retire prod/llm --outcome succeeded --commit",
+        "retire prod/llm --outcome failed --reason OOMKilled --commit",
     )
 )
 @jobs
 @click.option(
     "--outcome",
     type=Choice(OUTCOMES),
-    default="succeeded",
+    default="unknown",
     show_default=True,
-    help="How the run ended.",
+    help="How the run ended. One that was retired as unknown takes another outcome later.",
 )
 @click.option("--reason", default="", help="Why it ended, as the cluster reports it.")
 @click.option("--note", default="", help="A note for people who read the ledger.")

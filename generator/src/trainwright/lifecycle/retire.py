@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.frozen import dataclass
+from trainwright.documents import editing
 from trainwright.findings import credentials
 from trainwright.lifecycle import removal, unrendered
 from trainwright.lifecycle.subject import Step, Subject
@@ -29,9 +30,12 @@ def retire(subject: Subject, ending: Ending) -> Step:
             raise TrainwrightError("the reason or the note holds what looks like a credential")
     if refused := unrendered.edit(subject):
         return refused
-    name = subject.object
-    if name in subject.ledger.runs:
-        return Step(message=f"is retired already: {name} {subject.ledger.runs[name].outcome}")
+    name, path = subject.object, ledger.path(subject.file.environment)
+    if entered := subject.ledger.runs.get(name):
+        if entered.outcome != ledger.UNKNOWN or ending.outcome == ledger.UNKNOWN:
+            return Step(message=f"is retired already: {_ended(name, entered.outcome)}")
+        raw = editing.put(path, subject.tree.read(path), f"/runs/{name}/outcome", ending.outcome)
+        return Step(message=f"retired: {name} {ending.outcome}", files={path: raw})
     if subject.state == "cancelled":
         return Step(message="is cancelled: it did not finish, and is not rendered", refused=True)
     if refused := unrendered.no_run(subject):
@@ -47,11 +51,16 @@ def retire(subject: Subject, ending: Ending) -> Step:
         "note": ending.note,
         "adopted": subject.is_adopted,
     }
-    path = ledger.path(subject.file.environment)
     existing = subject.tree.read(path) if subject.tree.kind(path) else b""
     raw = ledger.with_run(existing, subject.file.environment, name, entry)
-    done = f"retired: {name} {ending.outcome}"
+    done = f"retired: {_ended(name, ending.outcome)}"
     return Step(message=done, files={path: raw}, notes=removal.note(subject))
+
+
+def _ended(name: str, outcome: str) -> str:
+    if outcome == ledger.UNKNOWN:
+        return f"{name}, outcome unknown: `--outcome` writes whether it succeeded or failed"
+    return f"{name} {outcome}"
 
 
 def _identity(subject: Subject) -> tuple[int, str]:

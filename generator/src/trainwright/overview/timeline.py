@@ -93,7 +93,8 @@ def _happened(overview: Overview) -> Iterator[tuple[date, str]]:
             yield day, "began"
     for _, entry in outcomes(overview):
         if entry.finished:
-            yield date.fromisoformat(entry.finished), entry.outcome
+            known = entry.outcome in _KINDS
+            yield date.fromisoformat(entry.finished), entry.outcome if known else "over"
 
 
 def _monday(day: date) -> date:

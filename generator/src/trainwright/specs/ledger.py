@@ -31,7 +31,7 @@ class LedgerEntry:
     job: str
     run: int = 1  # the number that `rerun` raises
     own: str  # a hash of what ran of the job's own file
-    outcome: Literal["succeeded", "failed"]
+    outcome: Literal["succeeded", "failed", "unknown"]
     finished: str = ""  # ISO date
     reason: str = ""  # as the cluster gave it
     note: str = ""  # written by people
@@ -87,6 +87,8 @@ def read(reader: Reader, environment: str) -> Ledger:
     findings = tuple(_contradictions(runs.values(), environment))
     return Ledger(runs, findings, objects, (*document.unseen, *_escaped(runs.values(), document)))
 
+
+UNKNOWN = "unknown"  # of a run that was retired without a word on how it ended
 
 _HEAD = """\
 # Finished runs, which are rendered no more. `trainwright retire` adds lines here; `trainwright
