@@ -29,8 +29,9 @@ from trainwright.rule_model.upstream import upstream
 # The operator's default; named, or the Service it makes is invalid.
 PORT: int = upstream("training-operator/rendezvous-port").value
 
-# The operator's elastic agent counts membership changes as restarts too, so the number has to
-# leave room for a long life on preemptible nodes; upstream's own elastic example uses it.
+# The ranks of a node that is taken away fail those of the others, which their agents count as a
+# restart; only nodes that join are not counted. So the number has to leave room for a long life on
+# preemptible nodes; upstream's own elastic example uses it.
 # https://docs.pytorch.org/docs/stable/elastic/quickstart.html
 _MAX_RESTARTS = 100
 
@@ -137,8 +138,9 @@ TARGET = Target(
         ),
         Deviation(
             about="Elastic jobs",
-            text=f"torch's agent restarts the ranks up to {_MAX_RESTARTS} times, since every "
-            "node that comes or goes counts as one.",
+            text=f"torch's agent restarts the ranks up to {_MAX_RESTARTS} times, since a "
+            "node that goes fails the ranks of the others, which counts as one. "
+            "`launcherOptions: {max-restarts: 3}` sets another number.",
             fields=("/pods/*/program/options/max-restarts",),
             when=lambda job, _: job.elastic is not None,
         ),
