@@ -722,7 +722,7 @@ def rendered(feature: Feature | None, variant: Variant) -> render.Rendered:
         raise ValueError(f"{feature}: {broken[0].message}")
     environment = resolve.environment("sample", place)
     resolved_job = resolved(LoadedJob(_FILE, spec, (), (), ""), environment)
-    return render.job(resolved_job, render.Context(engine=_ENGINE))
+    return render.alone(resolved_job, render.Context(engine=_ENGINE))
 
 
 def _targets(variant: Variant) -> str:

@@ -73,7 +73,7 @@ def _findings(
     workspace = Workspace(Edited(tree, files))
     if workspace.sound("prod") is None:
         return workspace.loaded("prod").findings
-    return render.job(workspace.resolve(FILE), render.Context(engine=ENGINE)).findings
+    return render.alone(workspace.resolve(FILE), render.Context(engine=ENGINE)).findings
 
 
 # --- specs, drawn from the schema ----------------------------------------------------------------

@@ -97,7 +97,7 @@ class Tool:
     remembered: dict[Any, Tree | None] = field(default_factory=dict, compare=False, repr=False)
 
 
-class _Engine:
+class _Engine(engines.Engine):
     """Helm, asked once for each values file."""
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Engines: values in, rendered templates out.
 
 Two implementations of one small protocol, chosen by `engine()`: Helm's Go SDK as a shared library
-in this process (a fraction of a millisecond per job), or a `helm` binary (one process per job, some
-50 ms). Both render the same bytes. The protocol is there because
+in this process (a millisecond per job, of many at once), or a `helm` binary (one process per job,
+some 50 ms). Both render the same bytes. The protocol is there because
 https://pypi.org/project/helm-python-sdk/ is young.
 """
 
