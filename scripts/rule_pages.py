@@ -18,7 +18,7 @@ from trainwright.datatypes.data import Data
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.reports.rule_text import checks, is_of_jobs, reported_by, since, waiving
 from trainwright.rule_model.edit import EditRule, EditSample
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.spec_sample import (
     ENVIRONMENT,
     JOB,
@@ -69,7 +69,6 @@ An environment sets the severity of a rule for all of its jobs, in environment.y
 
 Each page has what the rule reports. Of a manifest there is only what the rule reads. A job spec is whole, `environments/prod/jobs/train.yaml`; its environment is this one, with the lines that the page has in place of those of the same keys:
 """  # noqa: E501 - a paragraph is a line, as on the other pages
-_ALIKE = 0.5  # of its lines: below that, what differs is longer than the whole
 
 
 def pages() -> dict[Path, str]:
@@ -109,9 +108,6 @@ def page(rule: Any) -> str:
         parts += _step(f"A change that is reported as {rule.verdict.value}", rule.failing)
         parts += _step("A change that is not", rule.passing)
     parts += ["## Symptom", "", rule.symptom, "", *_waiving(rule)]
-    if isinstance(rule, Rule):
-        parts += _more("More manifests that fail", rule.variants, rule.failing)
-        parts += _more("More manifests that pass", rule.near_misses, rule.failing)
     sources = dict.fromkeys(map(_link, _sources(rule)))
     if sources:
         parts += ["## Source", "", *(f"* {source}" for source in sources), ""]
@@ -174,28 +170,6 @@ def _message(rule: Rule) -> str:
     effect = rule.effect_of(hit, subject.kind) or rule.effect
     lines = f"  = effect: {effect}\n  = help: {rule.by_hand or rule.remedy}"
     return f"{rule.severity.value}[{rule.id}]: {hit.message}{at}\n{lines}"
-
-
-def _more(title: str, samples: tuple[Sample, ...], first: Sample) -> Iterator[str]:
-    """Other samples, as what differs from the first one that fails where that is the shorter."""
-    if not samples:
-        return
-    yield from (f"## {title}", "")
-    blocks = [_compared(sample, first) for sample in samples]
-    intros = {"diff": "Compared with the manifest above that fails:", "yaml": "Of another form:"}
-    for language, intro in intros.items():
-        texts = [text for kind, text in blocks if kind == language]
-        yield from (intro, "") if texts else ()
-        for text in texts:
-            yield from _block(language, text)
-
-
-def _compared(sample: Sample, first: Sample) -> tuple[str, str]:
-    old, new = (_dumped(*one.objects).splitlines() for one in (first, sample))
-    if difflib.SequenceMatcher(None, old, new, autojunk=False).ratio() < _ALIKE:
-        return "yaml", "\n".join(new)
-    changes = list(difflib.unified_diff(old, new, n=3, lineterm=""))[2:]
-    return "diff", "\n".join("@@" if line.startswith("@@") else line for line in changes)
 
 
 def _block(language: str, text: str) -> Iterator[str]:
