@@ -10,6 +10,7 @@ from functools import lru_cache
 from trainwright.datatypes import quantity
 from trainwright.datatypes.data import Data, dig, extended, mapping, mappings, sequence, text
 from trainwright.datatypes.groupkind import GroupKind
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.listing import plural
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
@@ -269,7 +270,26 @@ def _mismatches(subject: Subject) -> Iterator[tuple[Hit, bool]]:
             started = plural(processes, "process", "processes")
             message = f"{started} per node, but {plural(gpus, 'GPU')}"
             hit = Hit(pointer, message, note=note, also=(Pointer("/resources/gpu"),))
-            yield hit, processes > gpus and _needs_gpu_per_rank(main)
+            yield (
+                _at_option(hit, gpus, subject.job_of(template)),
+                processes > gpus and _needs_gpu_per_rank(main),
+            )
+
+
+_COUNTS = re.compile(r"--?(?:nproc[-_]per[-_]node|num[-_](?:processes|gpus|accelerators))\b")
+_MACHINES = re.compile(r"--num[-_]machines\b")  # beside which num_processes are those of all
+
+
+def _at_option(hit: Hit, gpus: int, job: Job | None) -> Hit:
+    """Return a hit at the option of a job's command that has the number of processes, if any."""
+    argv = job.entrypoint.argv if job else ()
+    at = next((index for index, word in enumerate(argv) if _COUNTS.search(word)), None)
+    if job is None or at is None:
+        return hit
+    of_all = any(map(_MACHINES.search, argv))
+    number, name = (gpus * job.nodes, "world.size") if of_all else (gpus, "procsPerNode")
+    remedy = f"Write {number} there, or `${{{{ {name} }}}}`."
+    return replace(hit, spec=Pointer.of("entrypoint", "argv", at), remedy=remedy)
 
 
 # Whole GPUs by the names of their device plugins: not slices (nvidia.com/mig-1g.10gb) or shares.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from trainwright.datatypes.data import mappings, sequence, text
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds import SERVED
+from trainwright.objects.pods.launchers import set_variables
 from trainwright.objects.pods.launching import SHELLS
+from trainwright.objects.pods.references import known_as
 from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
@@ -29,7 +32,8 @@ def undeclared_variable(subject: Subject) -> Iterator[Hit]:
                 if name not in container.variables and not name.startswith(given):
                     message = f"$({name}) names no variable of {container.name!r}"
                     job = subject.job_of(template) if container is template.main else None
-                    yield Hit(container.pointer, message, _place(f"$({name})", job))
+                    at, remedy = _place(f"$({name})", job), _of_launcher(name, job)
+                    yield Hit(container.pointer, message, at, remedy=remedy)
             yield from _in_values(container, given)
 
 
@@ -51,6 +55,13 @@ def _place(written: str, job: Job | None) -> Pointer:
             if written in word:
                 return Pointer.of("entrypoint", field, index)
     return Pointer("/entrypoint")
+
+
+def _of_launcher(name: str, job: Job | None) -> str:
+    """Return what to do with a variable that a job's launcher sets for its processes, or ""."""
+    if job is None or name not in set_variables(job):
+        return ""
+    return f"Leave it out: {job.launcher} sets {name} for each process, which reads it by itself."
 
 
 def _is_known(container: Container, template: PodTemplate) -> bool:
@@ -111,14 +122,36 @@ def reference_that_nothing_expands(subject: Subject) -> Iterator[Hit]:
             for word in _as_they_are(container):
                 name = word.partition("=")[0] if word.startswith("-") else "the command line"
                 for written, meant in _unexpanded(word):
-                    message = f"{written} in {name} is passed as it is; write {meant}"
-                    yield Hit(container.pointer, message, _place(written, job))
+                    found = f"{written} in {name} is passed as it is"
+                    told = _known(meant, container, job) or meant
+                    at = _place(written, job)
+                    yield _unread(Hit(container.pointer, found, at), meant, told, job)
             for index, entry in enumerate(container.env):
                 own = text(entry.get("name"))
                 for written, meant in _unexpanded(text(entry.get("value"))):
-                    message = f"{written} in {own} is passed as it is; write {meant}"
-                    at = f"{container.pointer}/env/{index}/value"
-                    yield Hit(at, message, Pointer.of("env", own))
+                    found = f"{written} in {own} is passed as it is"
+                    value = f"{container.pointer}/env/{index}/value"
+                    yield _unread(Hit(value, found, Pointer.of("env", own)), meant, meant, job)
+
+
+def _known(meant: str, container: Container, job: Job | None) -> str:
+    """Return the reference for a variable that a job's container does not have, or ""."""
+    name = _REFERENCE.fullmatch(meant)
+    if job is None or name is None or name[1] in container.variables:
+        return ""
+    known = known_as(name[1])
+    return f"${{{{ {known} }}}}" if known else ""
+
+
+def _unread(hit: Hit, meant: str, told: str, job: Job | None) -> Hit:
+    """Return a hit with what to write in place of a text that stays as it is, or that nothing is to
+    be written.
+    """
+    name = _REFERENCE.fullmatch(meant)
+    if name and (remedy := _of_launcher(name[1], job)):
+        return replace(hit, remedy=remedy)
+    remedy = f"Write `{told}`." if told != meant else ""
+    return replace(hit, message=f"{hit.message}; write {told}", remedy=remedy)
 
 
 def _as_they_are(container: Container) -> Iterator[str]:

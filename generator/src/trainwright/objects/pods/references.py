@@ -110,5 +110,11 @@ def nearest(name: str, of_roles: Iterable[str] = ()) -> str:
     return {**plain, **_ALSO}[matches[0]] if matches else ""
 
 
+def known_as(name: str) -> str:
+    """Return the reference for a fact by another name of it, such as MASTER_ADDR, or ""."""
+    plain = {_plain(reference): reference for reference in REFERENCES}
+    return {**plain, **_ALSO}.get(_plain(name), "")
+
+
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
