@@ -228,7 +228,7 @@ def test_the_name_of_a_pool_is_none_of_a_folder() -> None:
         ("security: {foo: 1}", "`trainwright explain job security` lists all keys."),
         ("gitops: {foo: 1}", "`trainwright explain environment gitops` lists all keys."),
         ("metrics: {foo: 1}", "Known keys: port."),
-        ("image: {repository: a, tag: b, nodes: 3}", "Write `nodes: 3`."),
+        ("image: {repository: a, tag: b, nodes: 3}", "Write `nodes: 3` at the top: it is of the whole job."),
         ("resources: {envFrom: [{secretRef: {name: a}}]}",
          "Write envFrom at the top: it is of the whole job."),
     ],

@@ -33,7 +33,9 @@ _FORMED = frozenset({dx.SCHEMA.id, dx.EXTENDS.id})
 _MEANT = re.compile(r'[Dd]id you mean "([^"]+)"\?')
 _WRITE = re.compile(r"Write `([^`…]+)`\.")
 _FIELDS = re.compile(
-    r"^Write `([^`…]+)`" + r"(?: and `([^`…]+)`)?" * 3 + r"(?: in place of that on line \d+)?\."
+    r"^Write `([^`…]+)`"
+    + r"(?: and `([^`…]+)`)?" * 3
+    + r"(?: in place of that on line \d+| at the top: [^`]+|, as the file is called)?\."
 )
 _UNITS = re.compile(r"^Write the unit: ")
 # What a remedy of broken YAML changes: spaces, colons, equals signs, dashes and quotes.
@@ -284,8 +286,8 @@ _OF_METADATA = frozenset({"name", "labels", "annotations"})  # that jobs have as
 
 def _name(flaw: _Flaw) -> Iterator[Action]:
     """Yield an edit that writes the name of the file into it."""
-    if flaw.finding.rule == dx.NAME.id:
-        name = job_of(flaw.path).name
+    name = job_of(flaw.path).name
+    if flaw.finding.rule == dx.NAME.id and not name[0].isdigit():
         raw = editing.put(flaw.path, flaw.raw, "/name", name)
         yield flaw.fixed(f"Set name: {name}", raw, preferred=True)
 

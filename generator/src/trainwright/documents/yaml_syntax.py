@@ -191,6 +191,22 @@ def _open_quote(fault: Fault) -> Explanation | None:
     return Explanation(message, at, 'Write " where the text ends.')
 
 
+def _comment(fault: Fault) -> Explanation | None:
+    """Explain a bracket that is never closed as a comment has what closes it."""
+    if "flow" not in fault.context or fault.since is None:
+        return None
+    first, last = fault.since[0], min(fault.at[0], len(fault.lines) - 1)
+    for number in range(first, last + 1):
+        line = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), fault.line(number))
+        start = line.find(" #", fault.since[1] if number == first else 0)
+        comment = line[start:] if start >= 0 else ""
+        if sum(map(comment.count, "]}")) > sum(map(comment.count, "[{")):
+            message = "a # behind a space begins a comment, which has the rest of the line"
+            remedy = "Put the value that has it into quotes."
+            return Explanation(message, (number, start + 1), remedy)
+    return None
+
+
 def _bracket(fault: Fault) -> Explanation | None:
     """Explain a bracket that is never closed, at the place where it was opened."""
     if "flow" not in fault.context or fault.since is None:
@@ -201,6 +217,10 @@ def _bracket(fault: Fault) -> Explanation | None:
         return None
     closed = _CLOSED_BY[opened]
     character = fault.line(fault.at[0])[fault.at[1] : fault.at[1] + 1]
+    if character in (":", "{") and fault.at[0] == line:
+        message = f'the value has a "{character}" in it, which YAML reads as its own'
+        remedy = "Put the value into quotes, or write the comma that is missing."
+        return Explanation(message, fault.at, remedy)
     stop = f'"{character}"' if character in ("]", "}") else fault.name(fault.at)
     message = f'"{opened}" is not closed before {stop}; {fault.problem}'
     return Explanation(message, fault.since, f"Write `{closed}` where it ends, or a missing comma.")
@@ -358,6 +378,7 @@ _READINGS: tuple[Callable[[Fault], Explanation | None], ...] = (
     _dash,
     _reference,
     _open_quote,
+    _comment,
     _bracket,
     _quote,
     _surplus,

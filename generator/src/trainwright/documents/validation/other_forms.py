@@ -31,7 +31,7 @@ _UNIT = re.compile(
 _TOLERATION = re.compile(r"([\w./-]+)(?:=([\w.-]*))?(?::(NoSchedule|PreferNoSchedule|NoExecute))?")
 _RANGE = re.compile(r"(\d+) ?[:-] ?(\d+)")
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
-_AMOUNT = re.compile(r"(\d+) ?(s|m|h|d)(?:ec|in|r|econd|inute|our|ay)?s?")
+_AMOUNT = re.compile(r"(\d+) ?(s|m|h|d|w)(?:ec|in|r|econd|inute|our|ay|k|eek)?s?")
 _ASSIGNED = re.compile(r"[A-Za-z_][\w.-]*=")
 _OPERATORS = frozenset({"&&", "||", ";", "|"})  # of a shell
 # Options of launchers that count nodes, and the processes of one.
@@ -43,6 +43,7 @@ _BIND = re.compile(r"([a-z0-9-]+):(/[^:]+)(:ro)?")
 _FOLDER = re.compile(
     r"(?:([a-z0-9-]+)|(\.{0,2}/[^:]*|~[^:]*|\.\.?)):(/[^:]*[^:/])/?(:ro|:rw)?(?:,\w+)?"
 )
+_SCHEME = re.compile(r"[a-z]+://")  # of an image's address
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where a container has it, and no file of ours
 
 
@@ -116,7 +117,12 @@ def duration(value: Data) -> str:
     if not isinstance(value, str):
         return ""
     if match := _AMOUNT.fullmatch(value.strip().lower()):
-        return f"{match[1]}{match[2]}" if int(match[1]) else ""
+        amount = f"{int(match[1]) * 7}d" if match[2] == "w" else f"{match[1]}{match[2]}"
+        return amount if int(match[1]) else ""
+    parts = re.split(r"(?:,| and)? +(?=[0-9])", value.strip())
+    amounts = [duration(part) for part in parts] if len(parts) > 1 else []
+    if amounts and all(re.fullmatch("[0-9]+[dhms]", amount) for amount in amounts):
+        return "".join(amounts)
     seconds: int | None = _decimal(value) or _iso(value)
     seconds = seconds or (clock(value) if ":" in value or "-" in value else None)
     if not seconds:
@@ -153,9 +159,12 @@ def gpu_count(value: Data) -> int | None:
 
 
 def image(value: Data) -> Fields | None:
-    if not isinstance(value, str) or not value or set(value) & set(" \t\n"):
+    """Return an image by its parts; a repository has no scheme, and lower-case letters."""
+    text = _SCHEME.sub("", value.strip()) if isinstance(value, str) else ""
+    if not text or set(text) & set(" \t\n"):
         return None
-    return {"image": in_spec(value)}
+    parts = in_spec(text)
+    return {"image": {**parts, "repository": parts["repository"].lower().strip("/")}}
 
 
 def image_text(value: Mapping[str, Data]) -> str | None:
@@ -402,7 +411,9 @@ def words(text: str) -> list[str]:
 def program(text: str, *, is_module: bool) -> Fields | None:
     """Return the entrypoint of a command line where only a script or a module is expected."""
     first = next(iter(words(text)), "")
-    if is_module and not _starts_programs(first):
+    if is_module and first == text and "/" in first and "." not in first:
+        return {"entrypoint": {"module": first.strip("/").replace("/", ".")}}
+    if is_module and not _starts_programs(first) and not first.endswith((".py", ".sh")):
         return entrypoint(f"python {'' if first == '-m' else '-m '}{text}")
     return entrypoint(text)
 
@@ -647,6 +658,25 @@ def _elastic(field: str, value: Data) -> Fields | None:
     return _number(field, value)
 
 
+def elastic(value: Data) -> Fields | None:
+    """Return the fewest and the most nodes of a range: "2-4", or a list of the two."""
+    parts = [str(part) for part in value] if isinstance(value, list) else [str(value)]
+    match = _RANGE.fullmatch("-".join(parts))
+    if match is None:
+        return None
+    least, most = sorted((int(match[1]), int(match[2])))
+    return {"elastic": {"minNodes": least, "maxNodes": most}}
+
+
+def mounted_text(value: str) -> Fields | None:
+    """Return a volume that is one text: a path, or its claim and the path."""
+    match = _BIND.fullmatch(value if ":" in value else f"x:{value}")
+    if match is None:
+        return None
+    read_only: Fields = {"readOnly": True} if match[3] else {}
+    return {"claim": match[1] if ":" in value else "…", "mountPath": match[2], **read_only}
+
+
 def _per_node(field: str, value: Data) -> Fields | None:
     """Convert a worker's requests, by the names of the Kubeflow SDK, which are lower case."""
     names = {"nvidia.com/gpu": "gpu", "gpu": "gpu", "cpu": "cpu", "memory": "memory"}
@@ -692,6 +722,14 @@ def security(value: Data) -> Fields | None:
     return {"security": settings} if settings else None
 
 
+def _mounts(field: str, value: Data) -> Fields | None:
+    """Return flags for buckets by the folder that they would be at: a program reads their URLs."""
+    urls = mapping(value)
+    if not urls or not all("://" in str(url) for url in urls.values()):
+        return None
+    return {"flags": {str(path).rstrip("/").rpartition("/")[2]: url for path, url in urls.items()}}
+
+
 def _whole(form: Callable[[Data], Fields | None]) -> Form:
     """Return a form for which the value alone decides the fields."""
     return lambda field, value: form(value)
@@ -713,6 +751,7 @@ FORMS: Mapping[str, Form] = {
     "host": _host,
     "hosts": _whole(host_aliases),
     "mapping": _mapping,
+    "mounts": _mounts,
     "megabytes": _megabytes,
     "minutes": _minutes,
     "names": _names,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import jsonschema_rs
@@ -40,6 +40,7 @@ def violations(
         if failure.keyword == "type" or failure.path not in mistyped
         for violation in _violations(failure)
     }
+    distinct = {one for one in distinct if not _is_told(one, distinct)}
     if not distinct:  # a rule about length may hold for the stand-in of an empty key
         distinct = {Violation(Pointer(), "the file is refused", "Look for empty keys.")}
     return tuple(sorted(distinct, key=lambda v: (v.pointer, v.key, v.missing, v.message)))
@@ -54,9 +55,24 @@ def _is_included(failure: Failure, failures: list[Failure]) -> bool:
     return bool(lacks) and any(other.keyword in CLOSING for other in beside)
 
 
+def _is_told(lacking: Violation, all_of_them: Collection[Violation]) -> bool:
+    """Whether what is missing is in the remedy of something else that is wrong with the mapping."""
+    told = (
+        other.remedy
+        for other in all_of_them
+        if not other.missing and lacking.pointer in (other.pointer, other.pointer.parent)
+    )
+    named = re.compile(rf'"{lacking.missing}"|\b{lacking.missing}:')
+    return bool(lacking.missing) and any(
+        named.search(remedy) or remedy == lacking.remedy for remedy in told
+    )
+
+
 def _violations(failure: Failure) -> Iterator[Violation]:
     for violation in _explained(failure, Pointer.of(*failure.path)):
-        if remedy := translation.of_bucket(violation.pointer, _value(failure, violation)):
+        around = failure.instance if violation.key else _value(failure, violation)
+        value = _value(failure, violation)
+        if remedy := translation.of_bucket(violation.pointer, value, around):
             yield replace(violation, remedy=remedy)
         else:
             yield violation
@@ -133,17 +149,12 @@ def _type(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     scalar = not isinstance(value, dict | list) and value is not None
     message = f"{_name(pointer)} must be {expected}, found {_kind(value)}"
     remedy = _described(failure.schema, "" if pointer.last.isdecimal() else pointer.last)
-    remedy = _PART_OF_A_GPU if pointer.last == "gpu" and type(value) is float else remedy
     if scalar:
         message += f": {_shown(pointer, value)}"
     if "string" in types and scalar:
         remedy = _quoted(pointer, failure)
-    elif pointer == "/run" and isinstance(value, str):
-        remedy = f"{translation.of_key('command', value, {})} Leave out run."
     elif isinstance(value, str) and set(types) & {"integer", "number", "boolean"}:
         remedy = _unquoted(pointer, value, failure, types) or remedy
-    if "integer" in types and isinstance(value, str) and re.fullmatch("0[0-7]+", value):
-        remedy = f"Write 0o{value[1:]}, or {int(value, 8)}: without the o it is text."
     if not scalar or not {"string", "integer", "number", "boolean"} & set(types):
         remedy = translation.of_field(pointer, value, failure.parent) or remedy
     if (types == ["string"] and not scalar) or ("integer" in types and isinstance(value, list)):
@@ -153,7 +164,24 @@ def _type(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
         remedy = f"A colon needs a space behind it: `{meant}`."
     elif types == ["object"] and isinstance(value, str) and (meant := missing_colon(value)):
         remedy = remedy if remedy.startswith("Write `") else f"A colon is missing: `{meant}`."
-    yield Violation(pointer, message, remedy.strip() or f"Write {expected}.")
+    remedy = _of_another_meaning(pointer, value) or remedy.strip() or f"Write {expected}."
+    yield Violation(pointer, message, remedy)
+
+
+def _of_another_meaning(pointer: Pointer, value: Data) -> str:
+    """Return what to write for a value that means something else than its field, or ""."""
+    if pointer.last == "resumeFrom":
+        return translation.RESUMED
+    if pointer == "/nodes" and (meant := forms.elastic(value)):
+        way, most = translation.shown(meant), meant["elastic"]["maxNodes"]
+        return f"Write `nodes: {most}`, or where nodes may come and go, in place of it `{way}`."
+    if pointer.last == "gpu" and type(value) is float:
+        return _PART_OF_A_GPU
+    if isinstance(value, str) and re.fullmatch("0[0-7]+", value):
+        return f"Write 0o{value[1:]}, or {int(value, 8)}: without the o it is text."
+    if pointer == "/run" and isinstance(value, str) and _COMMAND.search(value):
+        return f"{translation.of_key('command', value, {})} Leave out run."
+    return ""
 
 
 def _alone(pointer: Pointer, value: Data) -> str:
@@ -161,6 +189,8 @@ def _alone(pointer: Pointer, value: Data) -> str:
     with a name, else "".
     """
     text = value
+    if isinstance(value, list) and len(value) > 1 and all(isinstance(one, str) for one in value):
+        return f"Write one of them: `{pointer.last}: {value[0]}`."
     if isinstance(value, list) and len(value) == 1:
         text = value[0]
     elif isinstance(value, dict) and value.keys() == {"name"}:
@@ -178,8 +208,13 @@ _PART_OF_A_GPU = (
     "A job has whole GPUs. Slices of one, as MIG makes them, are a pool of their own: "
     "`resource: nvidia.com/mig-1g.10gb`, of which a job requests a number."
 )
+_COMMAND = re.compile(r"\S\s+\S|\.(?:py|sh)$")
 _TYPED = re.compile(r"([0-9]+) ?[xX*] ?[A-Za-z][\w-]*|[A-Za-z][\w-]*:([0-9]+)")  # 8xA100, A100:8
-_IN_WORDS = "one two three four five six seven eight".split()
+_IN_WORDS = {
+    word: number
+    for number, words in enumerate("none/never one two three four five six seven eight".split())
+    for word in words.split("/")
+}
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -192,8 +227,9 @@ def _unquoted(pointer: Pointer, value: str, failure: Failure, types: list[str]) 
         return f"{number_alone} A comment begins with #." if number_alone else ""
     if re.fullmatch("-?(0|[1-9][0-9]*)", value):
         return translation.written({pointer.last: int(value)})
-    if value.lower() in _IN_WORDS and "integer" in types:
-        return translation.written({pointer.last: _IN_WORDS.index(value.lower()) + 1})
+    in_words = _IN_WORDS.get(value.lower(), -1)
+    if in_words >= failure.schema.get("minimum", 0) and "integer" in types:
+        return translation.written({pointer.last: in_words})
     boolean = _BOOLEANS.get(value.lower()) if "boolean" in types else None
     if boolean is not None:
         return translation.written({pointer.last: boolean})
@@ -205,6 +241,8 @@ def _unquoted(pointer: Pointer, value: str, failure: Failure, types: list[str]) 
     return translation.written({pointer.last: number}) if fits else ""
 
 
+_NO_LIMIT = "Leave it out: a job without it has no limit."
+_UNLIMITED = frozenset({"none", "never", "unlimited", "infinite", "inf", "no", "0", "-1"})
 # Units of a number that is written without one, by the form that the field has.
 _UNITS = {"duration": ("s", "m", "h"), "quantity": ("Mi", "Gi"), "": ()}
 _FEW_MEBIBYTES = 1024  # below which GiB are meant
@@ -222,16 +260,30 @@ def _quoted(pointer: Pointer, failure: Failure) -> str:
     if not name.isdecimal():
         text = str(value).lower() if isinstance(value, bool) else str(value)
         plain = translation.written({name: text})
+        is_amount = type(value) is int and (name in _SIZED or _is_timed(name))
+        if not is_amount and not _stays_text(pointer, failure, text):
+            return _described(failure.schema, name)
     # A value whose schema has a pattern is an amount, not a credential.
     if isinstance(value, bool) or not isinstance(value, int) or "pattern" not in failure.schema:
         return plain
     units = _UNITS["quantity" if name in _SIZED else "duration" if _is_timed(name) else ""]
     if not units:
         return plain
+    if not value:
+        return _NO_LIMIT if name == "maxDuration" else _described(failure.schema)
     if name in _SIZED and value < _FEW_MEBIBYTES:
         units = units[::-1]
     *ways, last = (f'`{name}: "{value}{unit}"`' for unit in units)
     return f"Write the unit: {', '.join(ways)} or {last}."
+
+
+def _stays_text(pointer: Pointer, failure: Failure, text: str) -> bool:
+    """Whether a text is what a field takes: no name begins with a digit, and no folder or name is
+    called true.
+    """
+    holds = pointer.last == "value" or pointer.parent.last in translation.TEXTS
+    named = isinstance(failure.instance, bool) and not holds
+    return not named and _matches(failure.schema.get("pattern", ""), text)
 
 
 def _unknown_keys(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
@@ -273,11 +325,13 @@ _OF_ROLES_ELSEWHERE = {
 }
 # Other tools' names for keys of variables, containers, pools and environments.
 _OTHER_NAMES = {
+    "cmd": "command",
     "cpus": "cpu",
     "dir": "path",
     "ephemeral-storage": "ephemeralStorage",
     "fieldRef": "field",
     "gpus": "gpusPerNode",
+    "img": "image",
     "folder": "path",
     "labels": "nodeSelector",
     "max": "maxNodes",
@@ -367,8 +421,16 @@ def _bad_key(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     remedy = _described(failure.schema) or f"Names must match {failure.wanted}."
     if pointer.last == "flags" and (name := key.lstrip("-")) != key:
         remedy = f'The dashes are added where it is passed. Did you mean "{name}"?'
+    elif failure.keyword == "pattern" and (meant := _valid_key(key, failure.wanted)):
+        remedy = f'Did you mean "{meant}"? {remedy}'
     message = f'"{key}" is not a valid name in {_name(pointer)}'
     yield Violation(pointer / key, message, remedy, key=key)
+
+
+def _valid_key(key: str, pattern: str) -> str:
+    """Return a name that a mapping can have, in the letters of one that it cannot, or ""."""
+    ways = (key.strip("-"), key.lower().replace("_", "-"), re.sub("[^A-Za-z0-9]", "_", key))
+    return next((way for way in ways if _matches(pattern, way)), "")
 
 
 def _required(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
@@ -385,6 +447,7 @@ def _required(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
 _OTHER_VALUES = {
     **dict.fromkeys(("torch.distributed.run", "torch.distributed.launch"), "torchrun"),
     **dict.fromkeys(("paused", "stopped"), "suspended"),
+    **dict.fromkeys(("running", "started", "enabled"), "active"),
 }
 _NOT_CHOSEN = ("", None, "adopted")  # the target that `adopt` writes is no choice of people
 
@@ -436,7 +499,7 @@ def _pattern(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
         remedy = translation.written({pointer.last: int(failure.instance)})
         yield Violation(pointer, message, remedy)
         return
-    described = _rewritten(pointer, failure.instance) or described
+    described = _rewritten(pointer, failure.instance, failure.wanted) or described
     what = str(failure.schema.get("title", "")).lower() or f"text matching {failure.wanted}"
     shown = _shown(pointer, failure.instance)
     message = f"{_name(pointer)} is {shown}, which is not a valid {what}"
@@ -447,40 +510,74 @@ _HYDRA = ("hydra", "Hydra", "omegaconf")
 _FLAG_STYLES = "Write one of --k=v, --k v, -k=v, -k v, and k=v as Hydra has it."
 
 
-def _rewritten(pointer: Pointer, value: Data) -> str:
+def _rewritten(pointer: Pointer, value: Data, pattern: str) -> str:
     """Return how to write a value in the form that its field requires: 64Gi for 64GB."""
-    name, text = pointer.last, ""
-    if name in _SIZED:
-        text = forms.size(value, decimal=True)
-    elif _is_timed(name):
-        text = forms.duration(value)
-    elif name == "cpu":
-        text = forms.cores(value)
-    elif pointer.parts[-2:] == ("image", "repository"):
-        return translation.written(forms.image(value))
-    elif name in ("script", "module"):
+    name = pointer.last
+    if pointer.parts[-2:] == ("image", "repository"):
+        return translation.written(translation.first_valid([forms.image(value)]))
+    if name in ("script", "module"):
         return translation.written(forms.program(str(value), is_module=name == "module"))
-    elif name == "flagStyle":
+    if told := _told_of(name, str(value), pattern):
+        return told
+    text = _word(name, value)
+    return translation.written({name: text}) if text and _matches(pattern, text) else ""
+
+
+def _told_of(name: str, value: str, pattern: str) -> str:
+    """Return what to do about a value that is not simply another way to write one, or ""."""
+    if name == "flagStyle":
         return translation.written({name: "k=v"}) if value in _HYDRA else _FLAG_STYLES
-    elif isinstance(value, str):
-        text = _word(name, value)
-    return translation.written({name: text}) if text else ""
+    if name == "maxDuration" and value.lower() in _UNLIMITED:
+        return _NO_LIMIT
+    if _is_timed(name) and (clock := re.fullmatch("([0-9]+):00", value)):
+        return f'Write the unit: `{name}: "{clock[1]}h"` or `{name}: "{clock[1]}m"`.'
+    path, colon, mode = value.rpartition(":")
+    if name == "mountPath" and colon and mode in ("ro", "rw") and _matches(pattern, path):
+        return translation.written({name: path, **({"readOnly": True} if mode == "ro" else {})})
+    return ""
+
+
+def _word(name: str, value: Data) -> str:
+    """Return the text that a field has for the one of another tool, or ""."""
+    if name in _SIZED:
+        return forms.size(value, decimal=True)
+    if _is_timed(name):
+        return forms.duration(value)
+    rewrite = _WORDS.get(name)
+    return rewrite(value) if rewrite and isinstance(value, str) else ""
 
 
 _LONGEST = 40  # characters of a name for which all targets have room
 
 
-def _word(name: str, value: str) -> str:
-    """Return the word that a field has for the one of another tool, or ""."""
-    if name == "procsPerNode" and value in ("gpu", "gpus", "cpu"):  # as torchrun has them
-        return "auto"
-    if name == "mountPath":
-        return f"/{value.removeprefix('./')}"
-    if name == "name" and len(value) < _LONGEST:
-        return re.sub(r"[^a-z0-9]+", "-", value.lower()).strip("-")
-    if name == "pool":
-        return value.lower().replace("_", "-")
-    return "nvidia.com/gpu" if name == "resource" and value == "gpu" else ""
+def _as_name(value: str) -> str:
+    lower = re.sub(r"[^a-z0-9]+", "-", value.lower()).strip("-")
+    return lower if len(value) < _LONGEST else ""
+
+
+def _below_mount(value: str) -> str:
+    return value.removeprefix("./")
+
+
+def _from_root(value: str) -> str:
+    return "" if value[:1] in ("~", "$") else re.sub("/+", "/", f"/{_below_mount(value)}")
+
+
+# How a text may be written that is not one of its field, by the field's name; whether it is one
+# then, the pattern of the field decides.
+_WORDS: Mapping[str, Callable[[str], str]] = {
+    "cpu": forms.cores,
+    "digest": "sha256:{}".format,
+    "mountPath": _from_root,
+    "name": _as_name,
+    "path": _below_mount,
+    "pool": lambda value: value.lower().replace("_", "-"),
+    "procsPerNode": lambda value: "auto" if value in ("gpu", "gpus", "cpu", "all") else "",
+    "resource": lambda value: "nvidia.com/gpu" if value == "gpu" else "",
+    "resumeFrom": _below_mount,
+    "subPath": _below_mount,
+    "tag": lambda value: value.strip(" :"),
+}
 
 
 def _limit(words: str) -> Callable[[Failure, Pointer], Iterator[Violation]]:

@@ -23,6 +23,7 @@ _FORMS: Mapping[str, Callable[[Data], Fields | None]] = {
     "env": forms.variables,
     "volumes": forms.volumes,
     "flags": forms.flags,
+    "elastic": forms.elastic,
     "entrypoint": forms.entrypoint,
     "serviceAccount": forms.service_account,
     "tolerations": forms.tolerations,
@@ -31,6 +32,7 @@ _FORMS: Mapping[str, Callable[[Data], Fields | None]] = {
 # The key that is meant where a lone value stands for a mapping, if the mapping accepts it.
 _ALONE = {
     "emptyDir": "sizeLimit",
+    "git": "url",
     "gitops": "engine",
     "kueue": "version",
     "metrics": "port",
@@ -42,6 +44,7 @@ _COMMANDS = frozenset({"args", "argv", "command"})
 # Mappings by name that others have as lists.
 _BY_NAME = frozenset("pools queues secrets targets initContainers sidecars roles".split())
 _LABELS = frozenset("labels annotations nodeSelector podLabels podAnnotations".split())
+TEXTS = _LABELS | {"env"}  # by name, of any content
 
 
 def of_field(pointer: Pointer, value: Data, around: Fields) -> str:
@@ -54,8 +57,23 @@ def of_field(pointer: Pointer, value: Data, around: Fields) -> str:
         return f"Write `{_inline(fields)}`." if fields else ""
     if pointer.last == "volumes" and (remedy := _of_folders(value)):
         return remedy
+    if pointer.parent == "/volumes" and isinstance(value, str):
+        mount = forms.mounted_text(value)
+        named = "…" in str(mount)
+        return (
+            written({pointer.last: mount})[: -1 if named else None] + (" with its claim." * named)
+            if mount
+            else ""
+        )
+    if pointer == "/checkpoint" and (value is True or isinstance(value, str)):
+        path = "runs" if value is True else str(value)
+        return _of_checkpoints(path, mapping(around.get("volumes")))
+    if pointer.parent.last == "waivers" and not isinstance(value, list | dict):
+        reason = value if isinstance(value, str) and len(value) > _SHORT else "…"
+        told = written({pointer.last: {"reason": reason, "until": "…"}}).removesuffix(".")
+        return f"{told}, with its reason and the last day on which it holds."
     short = (each for each in _short_forms(pointer, value) if _fits(pointer.parent, each, {}))
-    return _tagged(_first_valid(_forms_of_field(pointer, value, around)) or next(short, None))
+    return _tagged(first_valid(_forms_of_field(pointer, value, around)) or next(short, None))
 
 
 def _of_folders(value: Data) -> str:
@@ -65,6 +83,26 @@ def _of_folders(value: Data) -> str:
         return ""
     node = f"; a folder of each node is `hostPath: {{path: {path}}}`" if path[0] == "/" else ""
     return f"{written(mounts).removesuffix('.')} with the claim that has its files{node}."
+
+
+_SHORT = 2  # characters of a text that gives no reason
+
+
+def _of_checkpoints(path: str, volumes: Fields) -> str:
+    """Return how a folder for checkpoints is written: a volume of the job, and what is below it."""
+    for name, volume in volumes.items():
+        mount = str(mapping(volume).get("mountPath", "")).rstrip("/")
+        if mount and path.startswith(f"{mount}/"):
+            below = path.removeprefix(f"{mount}/").rstrip("/")
+            return written({"checkpoint": {"volume": name, "path": below}})
+    folder, path = (path.rstrip("/"), "runs") if path[:1] == "/" else ("/checkpoints", path)
+    if len(volumes) == 1 and folder == "/checkpoints":
+        return written({"checkpoint": {"volume": next(iter(volumes)), "path": path}})
+    fields = {
+        "volumes": {"checkpoints": {"claim": "…", "mountPath": folder}},
+        "checkpoint": {"volume": "checkpoints", "path": path},
+    }
+    return f"{written(fields).removesuffix('.')}, with the claim that keeps them."
 
 
 def _short_forms(pointer: Pointer, value: Data) -> Iterator[Fields]:
@@ -91,9 +129,15 @@ def _of_text(field: str, value: str) -> Iterator[Fields]:
         yield {"claim": value}
     if field == "hostPath":
         yield {field: {"path": value}}
+    if field == "code" and "://" in value:
+        yield {field: {"git": {"url": value}}}
+    if field.startswith("/"):  # of files
+        yield {field: {"content": value} if "\n" in value else {"from": value.removeprefix("./")}}
     server, colon, path = value.partition(":")
     if field == "nfs" and colon and path.startswith("/"):
         yield {field: {"server": server, "path": path}}
+    if field == "argv" and value.partition(" ")[0].endswith((".py", ".sh")):
+        yield forms.entrypoint(value) or {}
     if field in _COMMANDS and (words := forms.words(value)):
         yield {field: words}
 
@@ -126,9 +170,14 @@ def of_key(key: str, value: Data, around: Fields) -> str:
     )
 
     row = of_job(key)
-    fields = _first_valid(_fields_of_key(key, value, around))
-    fields = fields or _first_valid([row.written(value) if row else None, _as_in_a_pod(key, value)])
+    if key.startswith(_ANCHORS):
+        return "Write its values where they are used; what jobs share is in a base they extend."
+    fields = first_valid(_fields_of_key(key, value, around))
+    fields = fields or first_valid([row.written(value) if row else None, _as_in_a_pod(key, value)])
     return _tagged(fields) or (row.remedy if row else "")
+
+
+_ANCHORS = ("x-", ".")  # before keys that hold what a file repeats, in Compose and GitLab
 
 
 def _fields_of_key(key: str, value: Data, around: Fields) -> Iterable[Fields | None]:
@@ -153,15 +202,16 @@ def _as_in_a_pod(key: str, value: Data) -> Fields | None:
 
 def of_mapping(pointer: Pointer, around: Fields) -> str:
     """Return what to write for a mapping whose keys mean something together, or ""."""
-    return written(_first_valid(_fields_of_mapping(pointer, around)))
+    return written(first_valid(_fields_of_mapping(pointer, around)))
 
 
 def _fields_of_mapping(pointer: Pointer, around: Fields) -> Iterable[Fields | None]:
     if pointer.parent.last == "env":
         yield forms.variable(pointer.last, around)
     if pointer.last == "image" and "registry" in around:
-        rest = {key: item for key, item in around.items() if key != "registry"}
-        registry, path = str(around["registry"]).rstrip("/"), rest.get("repository", "")
+        rest = {key: item for key, item in around.items() if key not in ("registry", "name")}
+        registry = str(around["registry"]).rstrip("/")
+        path = around.get("repository", around.get("name", ""))
         yield {"image": {**rest, "repository": f"{registry}/{path}"}} if path else None
     if pointer.parent.last == "volumes" and around.keys() & forms.CLAIM:
         yield {"volumes": {pointer.last: forms.made_claim(around)}}
@@ -173,7 +223,7 @@ def of_part(pointer: Pointer, key: str, value: Data, around: Fields) -> str:
 
     if key in ("configMapRef", "secretRef"):
         return written({key.removesuffix("Ref"): mapping(value).get("name")})
-    if fields := _first_valid(_fields_of_part(pointer, key, value)):
+    if fields := first_valid(_fields_of_part(pointer, key, value)):
         return written(fields)
     if row := row_of(pointer, key):
         fields = row.written(value)
@@ -229,9 +279,10 @@ def of_elsewhere(pointer: Pointer, value: Data) -> str:
     if len(pointer.parts) != 2 or pointer.parts[0] not in JOB_FIELDS:
         return ""
     key = pointer.last
-    fields = _first_valid([{key: value}]) if key in JOB_FIELDS else None
-    top = f"Write {key} at the top: it is of the whole job." if key in JOB_FIELDS else ""
-    return written(fields) or top or of_key(key, value, {})
+    if key not in JOB_FIELDS:
+        return of_key(key, value, {})
+    told = written(first_valid([{key: value}])).removesuffix(".") or f"Write {key}"
+    return f"{told} at the top: it is of the whole job."
 
 
 def as_flag(key: str, value: Data) -> str:
@@ -274,12 +325,19 @@ def of_other_file(file: str) -> str:
     return f"Make it a job spec: `trainwright import --force --env {environment} {file}`"
 
 
+RESUMED = (
+    "Remove it: a run goes on from its own newest checkpoint. A fresh one starts from the folder "
+    "of an earlier run, which `trainwright plan` names."
+)
 _BUCKET = re.compile(r"(?:s3a?|gs|gcs|az|abfss?|wasbs?|oss|oci|hf)://\S+")
 _STORES = frozenset("s3 gcs gs bucket s3Bucket bucketName".split())
 
 
-def of_bucket(pointer: Pointer, value: Data) -> str:
-    """Return how an object store is used, for a URL of one where a volume is expected, or ""."""
+def of_bucket(pointer: Pointer, value: Data, around: Data) -> str:
+    """Return how an object store is used, for a URL of one where a volume is expected, or "".
+
+    `around` is the mapping of a key that is not known, or else the value.
+    """
     holder = next((part for part in pointer.parts if part in ("volumes", "checkpoint")), "")
     texts = [*value.values()] if isinstance(value, Mapping) else value
     texts = texts if isinstance(texts, list) else [texts]
@@ -289,7 +347,10 @@ def of_bucket(pointer: Pointer, value: Data) -> str:
     if not holder or not (url or named):
         return ""
     if holder == "checkpoint":
-        at = written({"env": {"TRAINWRIGHT_CHECKPOINT_DIR": f"{url}/${{{{ run.name }}}}"}})
+        env = {"TRAINWRIGHT_CHECKPOINT_DIR": f"{url}/${{{{ run.name }}}}"}
+        if every := mapping(around).get("every"):
+            env["TRAINWRIGHT_CHECKPOINT_EVERY"] = str(every)
+        at = written({"env": env})
         return f"Checkpoints in a bucket go by its URL, and to no volume. {at} Remove checkpoint."
     name = next(iter(pointer.parts[pointer.parts.index(holder) + 1 :]), "")
     flag = "data" if not name or name.isdecimal() else name
@@ -343,7 +404,7 @@ def _is_credential(key: str, value: Data) -> bool:
     return not isinstance(value, Mapping) and credentials.named(key, str(value))
 
 
-def _first_valid(candidates: Iterable[Fields | None]) -> Fields | None:
+def first_valid(candidates: Iterable[Fields | None]) -> Fields | None:
     """Return the first fields that are valid in a job or an environment, or None."""
     from trainwright.documents.validation import schema  # which words its errors by this
 
@@ -361,6 +422,11 @@ def _fits(pointer: Pointer, fields: Fields, beside: Fields) -> bool:
 
     They are in it, or, by the name of one that all jobs have, at the top.
     """
+    return belongs(pointer, fields, beside) or first_valid([fields]) is not None
+
+
+def belongs(pointer: Pointer, fields: Fields, beside: Fields) -> bool:
+    """Whether a mapping of a spec may have these fields, beside others that it has."""
     from trainwright.documents.validation import schema  # which words its errors by this
 
     inside = with_value(None, pointer, {**beside, **fields})
@@ -373,7 +439,7 @@ def _fits(pointer: Pointer, fields: Fields, beside: Fields) -> bool:
         ]
         if not any(_is_about(at, pointer / key) for at in wrong for key in fields):
             return True
-    return _first_valid([fields]) is not None
+    return False
 
 
 def suits(pointer: Pointer, value: Data) -> bool:
