@@ -253,8 +253,64 @@ def _remedies(repository: Repository) -> dict[str, str]:
     return {one["rule"]: one["remedy"] for one in json.loads(report)["report"]["results"]}
 
 
+@pytest.mark.parametrize("name", ["123", "2024-01-01"])
+@pytest.mark.parametrize("written", ["name: {}", "name: '{}'", "labels: {{a: b}}"])
+def test_a_file_by_a_number_gets_the_name_of_a_job(
+    name: str, written: str, repository: Repository
+) -> None:
+    text = _with(JOB, written.format(name), ["name"])
+    _write(repository, {}, "", "")
+    repository.write(f"prod/jobs/{name}.yaml", text)
+    (told,) = _errors(repository)
+    assert told["remedy"] == f"Rename it to job-{name}.yaml, and write `name: job-{name}`."
+    assert repository.run("check", "--fix", "--yes").exit_code == 1
+    assert (repository.root / f"environments/prod/jobs/{name}.yaml").read_text() == text
+    (repository.root / f"environments/prod/jobs/{name}.yaml").unlink()
+    repository.write(f"prod/jobs/job-{name}.yaml", _with(text, f"name: job-{name}", []))
+    assert _errors(repository) == []
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "elastic: {min: 2, max: 4}",
+        "secrets: {TOKEN: {secretKeyRef: {name: hf, key: token}}}",
+        "checkpoint: {url: 's3://bucket/x', every: 500}",
+        "image: {registry: registry.example.com, name: ml/train, tag: '1.0'}",
+        "name: LLM",
+    ],
+)
+def test_what_is_missing_is_told_by_what_stands_in_its_place(
+    written: str, repository: Repository
+) -> None:
+    _write(repository, {}, written, "")
+    assert not [one for one in _errors(repository) if "missing" in one["message"]]
+    assert len({one["remedy"] for one in _errors(repository)}) == len(_errors(repository))
+
+
+@pytest.mark.parametrize("base", ["", "queue: main\n"])
+def test_a_null_is_told_where_a_base_has_the_value(base: str, repository: Repository) -> None:
+    _write(repository, {}, "queue: main" if not base else "extends: base/mnist", "")
+    repository.write("base/jobs/mnist.yaml", BASE + base)
+    (told,) = _errors(repository)
+    assert ("(queue: null)" in told["remedy"]) == bool(base)
+
+
+@pytest.mark.parametrize("written", ["$LOCAL_RANK", "$(LOCAL_RANK)"])
+def test_a_flag_that_a_launcher_sets_is_left_out(written: str, repository: Repository) -> None:
+    _write(repository, {}, f"launcher: torchrun\nflags: {{rank: {written}}}\n{_GPUS}", "")
+    told = "Leave it out: torchrun sets LOCAL_RANK for each process, which reads it by itself."
+    assert [*_remedies(repository).values()] == [told]
+
+
+def test_a_command_has_references_for_what_a_launcher_names(repository: Repository) -> None:
+    argv = "entrypoint: {argv: [torchrun, --node_rank=$NODE_RANK, train.py]}"
+    _write(repository, {}, argv, "")
+    assert _remedies(repository)["TW774"] == "Write `${{ node.rank }}`."
+
+
 def test_there_are_enough_of_them() -> None:
-    assert len(MISTAKES) >= 413
+    assert len(MISTAKES) >= 517
 
 
 @pytest.mark.parametrize(

@@ -541,7 +541,7 @@ def _refused(sources: Sources, kind: dx.Diagnostic, problem: Unsupported) -> Fin
     return kind.at(
         place,
         message,
-        remedy=problem.remedy,
+        remedy=sources.spec.removing(problem.path, problem.remedy),
         effect=problem.effect or as_written,
         path=problem.path,
         related=related,

@@ -6,30 +6,23 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.data import mapping
 from trainwright.datatypes.environment import Environment, Pool
 from trainwright.datatypes.finding import Finding, Related
-from trainwright.datatypes.job import (
-    FlagStyle,
-    Job,
-    Role,
-)
+from trainwright.datatypes.job import Job, Role
 from trainwright.datatypes.layout import ADOPTED
 from trainwright.datatypes.listing import plural
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.volumes import Claim, Volume
 from trainwright.findings import diagnostics as dx
-from trainwright.objects.pods import shm
-from trainwright.objects.pods.command import SCRIPT_PATH, starts_runtime
-from trainwright.objects.pods.flags import misplaced, unfit_style
-from trainwright.objects.pods.launchers import LAUNCHERS, plain
+from trainwright.objects.pods.command import SCRIPT_PATH
 from trainwright.rule_model.upstream import upstream
 from trainwright.specs import (
     allowed,
     capacity,
+    commands,
     containers,
     fabrics,
     files,
@@ -38,10 +31,6 @@ from trainwright.specs import (
     pod_patch,
 )
 from trainwright.specs.merge import BUILT_IN, Layered
-
-if TYPE_CHECKING:
-    pass
-
 
 _MAX_GRACE = 7 * 24 * 3600  # seconds: as long a pod that is deleted may keep its node
 
@@ -59,11 +48,8 @@ def contradictions(job: Job, spec: Layered, environment: Environment) -> Iterato
     yield from _grace(job, spec)
     yield from _peer_copies(job, spec)
     yield from _writable(job, spec)
-    yield from _preflight(job, spec)
-    yield from _flags(job, spec)
-    yield from _command_in_one_word(job, spec)
-    yield from _launcher_options(job, spec)
-    yield from _object_store(job, spec)
+    yield from commands.problems(job, spec)
+    yield from _resumed(job, spec)
     yield from _host_network(job, spec)
     yield from allowed.problems(spec, environment)
     yield from pod_parts.problems(spec, environment.kubernetes_version)
@@ -150,7 +136,8 @@ def _target(target: str, spec: Layered, environment: Environment) -> Finding:
         remedy = f"Write {uses}, in the job or among defaults in environment.yaml."
     else:
         message = f'the target "{target}" is not installed in {environment.name}'
-        remedy = _known(environment.targets, "targets")
+        remedy = f"{_known(environment.targets, 'targets').removesuffix('.')}: "
+        remedy += f"`{target}: {{}}` among its targets, where the cluster has its operator."
     return dx.REFERENCE.at(spec.authored(at), message, path=at, remedy=remedy, effect=_NO_KIND)
 
 
@@ -179,7 +166,9 @@ def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[F
     volume = job.checkpoint.volume if job.checkpoint else None
     if volume is not None and volume not in {v.name for v in job.volumes if v.mounted}:
         message = f'checkpoints go to the volume "{volume}", which the job does not mount'
+        meant = [each.name for each in job.volumes if volume in _places(each)]
         remedy = f"Add {Pointer.of('volumes', volume).dotted}, or name one that is there."
+        remedy = f"Write `volume: {meant[0]}`, the name of it." if meant else remedy
         yield spec.finding(
             dx.REFERENCE, Pointer("/checkpoint/volume"), message, remedy=remedy, effect=_NO_VOLUME
         )
@@ -193,6 +182,12 @@ def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[F
                 _known(environment.secrets, "secrets"),
             )
             yield spec.finding(dx.REFERENCE, at, message, remedy=remedy, effect=_NO_KEYS)
+
+
+def _places(volume: Volume) -> Iterator[str]:
+    """Yield the paths that a volume is mounted at, and the claim that it is of."""
+    yield from (mount.mount_path for _, mount in volume.places)
+    yield str(mapping(volume.source.get("persistentVolumeClaim")).get("claimName", ""))
 
 
 def _code(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
@@ -480,94 +475,18 @@ def _read_only(volume: Volume) -> Pointer | None:
     return None
 
 
-def _preflight(job: Job, spec: Layered) -> Iterator[Finding]:
-    if job.preflight and not starts_runtime(job):
-        message = "preflight is the entrypoint's, and this job does not start it"
-        remedy = f"Use launcher: trainwright without entrypoint.{_kind(job)}, or remove preflight."
-        yield spec.finding(dx.CONTRADICTION, Pointer("/preflight"), message, remedy=remedy)
+def _resumed(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Yield a finding for a folder to start from that is another tool's word for the newest."""
+    start = job.checkpoint.resume_from if job.checkpoint else ""
+    if start in _NEWEST:
+        from trainwright.documents.validation import translation  # only mistakes need it
+
+        at = Pointer("/checkpoint/resumeFrom")
+        message = f"{at.dotted} is {start}, and has to be a folder of the volume"
+        yield spec.finding(dx.CONTRADICTION, at, message, remedy=translation.RESUMED)
 
 
-# What a file's name hardly has: options, scripts behind a program, and what only a shell reads.
-_COMMAND_LINE = re.compile(r"\s-|&&|\|\||;|\s\S{1,200}\.(?:py|sh)\b")
-
-
-def _command_in_one_word(job: Job, spec: Layered) -> Iterator[Finding]:
-    """Yield a finding for a command line as the first word of a command, which is a program."""
-    word = next(iter(job.entrypoint.argv), "")
-    if _COMMAND_LINE.search(word):
-        from trainwright.documents.validation import other_forms, translation  # only mistakes do
-
-        fields = other_forms.entrypoint(word) if len(job.entrypoint.argv) == 1 else None
-        yield spec.finding(
-            dx.CONTRADICTION,
-            Pointer("/entrypoint/argv/0"),
-            "the first word of entrypoint.argv is a program, and not a command line",
-            remedy=translation.written(fields) or "Write each of its words as an item of its own.",
-            effect="The container never starts, as there is no file of that name.",
-        )
-
-
-def _launcher_options(job: Job, spec: Layered) -> Iterator[Finding]:
-    launcher = LAUNCHERS[job.launcher]
-    if job.launcher_options and (not job.entrypoint.launched or not launcher.options):
-        what = "plain python has" if job.entrypoint.launched else f"entrypoint.{_kind(job)} starts"
-        message = f"launcherOptions are those of a launcher, and {what} none"
-        remedy = "Write them into entrypoint.argv, or choose a launcher."
-        yield spec.finding(dx.CONTRADICTION, Pointer("/launcherOptions"), message, remedy=remedy)
-        return
-    seen: dict[str, str] = {}
-    for name, value in job.launcher_options.items():
-        message, remedy = launcher.problem(name, value)
-        if (first := seen.setdefault(plain(name), name)) != name:
-            message, remedy = f"{name} and {first} are one option", "Keep one of the two."
-        if message:
-            at = Pointer.of("launcherOptions", name)
-            yield dx.CONTRADICTION.at(spec.key_origin(at), message, remedy=remedy, path=at)
-
-
-def _object_store(job: Job, spec: Layered) -> Iterator[Finding]:
-    """Ray keeps its objects in /dev/shm, and ends at its start where they do not fit."""
-    if job.launcher != "ray" or not job.entrypoint.launched:
-        return
-    if job.shm == "none":
-        message = "launcher: ray keeps its objects in /dev/shm, and shm is none"
-        yield spec.finding(dx.CONTRADICTION, Pointer("/shm"), message, remedy="Set shm: auto.")
-        return
-    room = shm.size(job)
-    for name, value in job.launcher_options.items():
-        size = quantity.read(value) if plain(name) == "object-store-memory" else None
-        if size and size > quantity.parse(room):
-            message = f"{name} is {value}, but /dev/shm has {room}"
-            at = Pointer.of("launcherOptions", name)
-            remedy = "Lower it, or raise shm or resources.memory."
-            yield spec.finding(dx.CONTRADICTION, at, message, remedy=remedy)
-
-
-def _kind(job: Job) -> str:
-    """Return the entrypoint's field that excludes a launcher: "image" or "argv"."""
-    return "image" if job.entrypoint.image else "argv"
-
-
-_HYDRA = FlagStyle(form="k=v")
-
-
-_OTHER_FLAG = "Change it, or flagStyle."
-
-
-def _flags(job: Job, spec: Layered) -> Iterator[Finding]:
-    if reason := unfit_style(job.flag_style):
-        at = Pointer("/flagStyle/booleans")
-        remedy = "Remove booleans: the form k=v writes k=true and k=false."
-        yield spec.finding(dx.CONTRADICTION, at, reason, remedy=remedy)
-    for name, value in job.flags.items():
-        if reason := misplaced(name, value, job.flag_style):
-            at = Pointer.of("flags", name)
-            form = job.flag_style.form
-            message = f"{at.dotted} cannot be written as {form}: {reason}"
-            hydra = not misplaced(name, value, _HYDRA)
-            remedy = "Add `flagStyle: k=v`, the form of Hydra." if hydra else _OTHER_FLAG
-            effect = "The program would refuse it, or read another value."
-            yield spec.finding(dx.CONTRADICTION, at, message, remedy=remedy, effect=effect)
+_NEWEST = frozenset({"latest", "auto", "last", "newest", "true", "yes", "best"})
 
 
 def _host_network(job: Job, spec: Layered) -> Iterator[Finding]:

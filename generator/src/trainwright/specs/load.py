@@ -316,7 +316,6 @@ class Reader(Owner):
         other = of_other_kind(file, chain[0]) or wrapped_fields(chain[0], str(file))
         if other:
             return LoadedJob(file, None, (other,), tuple(paths), source)
-        findings.extend(_name_agrees(file, chain[0]))
         taken = files.with_files(layers.stacked(below.layers, layers.of_job(chain)), self)
         findings.extend(taken.findings)
         spec = taken.spec
@@ -325,7 +324,11 @@ class Reader(Owner):
             Pointer("/name"): (file.name,),
             **{Pointer.of(one): tuple(own.get(f"{one}s") or ()) for one in ("pool", "queue")},
         }
-        findings.extend(with_valid_name(known, found) for found in job_violations(spec, str(file)))
+        broken = [with_valid_name(known, found) for found in job_violations(spec, str(file))]
+        if file.name[0].isdigit() or all(found.path != "/name" for found in broken):
+            broken = [one for one in broken if one.path != "/name" and one.message != _NO_NAME]
+            findings.extend(_misnamed(file, chain[0]))
+        findings.extend(broken)
         usable = None if findings else spec
         return LoadedJob(file, usable, tuple(findings), (*paths, *taken.paths), source)
 
@@ -353,7 +356,8 @@ class Reader(Owner):
                 return
             place = document.place("/extends")
             if problem := _cannot_extend(base, seen):
-                remedy = self._extendable(str(base), seen) if base not in seen else _NO_CIRCLE
+                one = str(base[0] if isinstance(base, list) and base else base)
+                remedy = self._extendable(one, seen) if one not in seen else _NO_CIRCLE
                 findings.append(_not_extended(file, place, problem, remedy))
                 return
             seen.append(base)
@@ -373,7 +377,8 @@ class Reader(Owner):
         meant = "/".join(part for part in parts if part.strip(".") and part not in _AROUND)
         if meant not in candidates:
             alike = [name for name in candidates if name.partition("/")[2] == meant]
-            meant = alike[0] if len(alike) == 1 else suggestion(meant, candidates)
+            only = alike[:1] if len(alike) == 1 or alike[:1] == [f"base/{meant}"] else []
+            meant = only[0] if only else suggestion(meant, candidates)
         if meant:
             return f"Write `extends: {meant}`."
         there = f" There are: {listed(candidates, MOST_NAMES)}." if candidates else ""
@@ -404,7 +409,7 @@ _AROUND = frozenset({ENVIRONMENTS, "jobs"})  # of the path of a spec, beside its
 def _cannot_extend(base: object, seen: list[str]) -> str:
     """Return why a spec cannot be extended, or "" if it can."""
     if not isinstance(base, str):
-        return "extends must be a string"
+        return "extends must be a string: one spec, which may extend another"
     folder, slash, name = base.partition("/")
     parts = (folder, name)
     if not slash or not all(p and p.replace("-", "").isalnum() and p.isascii() for p in parts):
@@ -414,10 +419,20 @@ def _cannot_extend(base: object, seen: list[str]) -> str:
     return f"more than {_MAX_BASES} specs extend each other" if len(seen) > _MAX_BASES else ""
 
 
-def _name_agrees(file: JobFile, document: Document) -> Iterator[Finding]:
-    """Yield a finding if a spec has another name than its file, or none."""
+_NO_NAME = "name is missing"  # which is told with the name to write
+
+
+def _misnamed(file: JobFile, document: Document) -> Iterator[Finding]:
+    """Yield a finding if a spec has another name than its file, or none, or if no job can have the
+    name of the file.
+    """
     name = document.data.get("name")
-    if name is None:
+    if file.name[0].isdigit():
+        message = f"a name begins with a letter, and the file is {file.name}.yaml"
+        remedy = f"Rename it to job-{file.name}.yaml, and write `name: job-{file.name}`."
+        place, path = document.place("/name"), Pointer("/name")
+        yield dx.NAME.at(place, message, subject=str(file), path=path, remedy=remedy)
+    elif name is None:
         message = f"the file does not set its name: {file.name}"
         remedy = f"Add a line: `name: {file.name}`."
         place, path = document.place(""), Pointer("/name")

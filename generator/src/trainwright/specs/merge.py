@@ -7,6 +7,7 @@ job later.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from functools import reduce
@@ -137,6 +138,9 @@ class Layer:
         return self.root + pointer in self.document.places
 
 
+_NULL = re.compile(r" \([^ ()]+: null\)")
+
+
 @dataclass(frozen=True, slots=True)
 class Layered:
     """A merged spec, with the line that set each of its values.
@@ -157,7 +161,13 @@ class Layered:
 
     def finding(self, kind: Diagnostic, at: Pointer, message: str, **more: Any) -> Finding:
         """Return a finding about the effective value, at the place where that was written."""
-        return kind.at(self.origin(at), message, path=at, **more)
+        remedy = self.removing(at, more.pop("remedy", ""))
+        return kind.at(self.origin(at), message, path=at, remedy=remedy, **more)
+
+    def removing(self, at: Pointer, remedy: str) -> str:
+        """Return a remedy, without the null in it where only the job's own file has the value."""
+        own = [layer for layer, _ in self.history(at)] == [self.layers[-1]]
+        return _NULL.sub("", remedy) if own else remedy
 
     def authored(self, pointer: str) -> Location:
         """Return the line of a file that decides a value; without one, where the nearest mapping of

@@ -67,7 +67,7 @@ def _at_the_top(key: str, value: Data) -> str:
     return f"`{told[1]}` for `{key}`" if told and len(told[1]) <= MAX_SHOWN else f"`{key}`"
 
 
-WRITE_FIELD = re.compile(r"Write `([A-Za-z]+: [^`…]+)`\.")
+WRITE_FIELD = re.compile(r"Write `([A-Za-z]+: [^`…]+)`(?: at the top: [^`]+)?\.")
 
 
 MAX_SHOWN = 100  # characters that a remedy shows of what is written

@@ -32,6 +32,12 @@ def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Fin
         if at.file == BUILT_IN:
             at = spec.authored(pointer)
         message, remedy = _quoting(spec, violation)
+        setters = {spec.setter(pointer / key).label for key in mapping(lookup(spec.data, pointer))}
+        if len(setters) == 1:  # nothing is inherited
+            remedy = remedy.replace("; write null to remove an inherited one", "")
+        if violation.missing and len([*spec.history(value)]) > 1:
+            message = f"{value.dotted} is null, and cannot be without a value"
+            remedy = "Remove this line, and the inherited value stays."
         remedy = _merged(spec, violation, remedy)
         effect = _NOT_READ if violation.key else _LACKING if violation.missing else ""
         found = dx.SCHEMA.at(at, message, remedy=remedy, subject=subject, path=pointer)
@@ -40,10 +46,10 @@ def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Fin
 
 
 def _merged(spec: Layered, violation: Violation, remedy: str) -> str:
-    """Return the remedy for an unknown key; where it writes a field that the file has already, with
-    what is in that: else who does as it says writes a key twice, or loses the rest of a mapping.
+    """Return a remedy; where it writes a field that the file has already, with what is in that:
+    else who does as it says writes a key twice, or loses the rest of a mapping.
     """
-    told = WRITE_FIELD.fullmatch(remedy) if violation.key else None
+    told = WRITE_FIELD.fullmatch(remedy)
     wanted = parse("remedy", told[1].encode()) if told else None
     if not isinstance(wanted, Document) or len(wanted.data) != 1:
         return remedy
@@ -52,7 +58,11 @@ def _merged(spec: Layered, violation: Violation, remedy: str) -> str:
     ((name, value),) = wanted.data.items()
     pointer, layer = violation.pointer, spec.setter(violation.pointer)
     around = pointer.parent
-    while around and name not in mapping(lookup(layer.data, around)):
+    beside = mapping(lookup(layer.data, around))
+    if around and name not in beside and translation.belongs(around, wanted.data, {}):
+        return remedy
+    nested = pointer if violation.key else None  # of the same name as the field at the top
+    while around and (around / name == nested or name not in mapping(lookup(layer.data, around))):
         around = around.parent
     field = around / name
     if field == "/entrypoint" and value.keys() == {"args"} and not lookup(spec.data, field):
@@ -66,7 +76,8 @@ def _merged(spec: Layered, violation: Violation, remedy: str) -> str:
         other = f"Keep one: `{there}` on line {line}, or `{meant}` there."
         return other if meant != there else f"Remove it: line {line} has `{there}`."
     if isinstance(rest, Mapping) and isinstance(value, Mapping):
-        value = _with_arguments(rest, value) if name == "entrypoint" else merge(rest, value)
+        with_rest = merge(rest, value) if violation.key else merge(value, rest)
+        value = _with_arguments(rest, value) if name == "entrypoint" else with_rest
     full = translation.written({name: value})
     full = full if len(full) <= MAX_SHOWN and HIDDEN not in full else remedy
     return (
@@ -78,12 +89,17 @@ def _merged(spec: Layered, violation: Violation, remedy: str) -> str:
 
 def _with_arguments(entrypoint: Mapping[str, Data], meant: Mapping[str, Data]) -> Data:
     """Return an entrypoint with the arguments that are meant for it, or what is meant in place of
-    it: another command.
+    it: another command, with the arguments that are left.
     """
     if meant.keys() != {"args"}:
-        return meant
+        meant = {**{key: one for key, one in entrypoint.items() if key not in _STARTED}, **meant}
+        given = {"args": entrypoint.get("args", [])}
+        return _with_arguments(meant, given) if given["args"] else meant
     of_command = next((key for key in ("argv", "args") if entrypoint.get(key)), "args")
     return {**entrypoint, of_command: [*entrypoint.get(of_command, ()), *meant["args"]]}
+
+
+_STARTED = frozenset({"module", "script", "argv", "inline", "image", "args"})
 
 
 _NOT_READ = "It would be ignored, and the run would be without it."
@@ -103,10 +119,10 @@ def job_violations(spec: Layered, subject: str) -> tuple[Finding, ...]:
 def with_valid_name(known: Mapping[Pointer, Sequence[str]], finding: Finding) -> Finding:
     """Return a finding about a name that is not valid, with the one that exists in its remedy."""
     names, value = known.get(Pointer(finding.path), ()), _NOT_A_NAME.search(finding.message)
-    if not names or value is None:
-        return finding
     if finding.path == "/name":
         return replace(finding, remedy=f"Write `name: {names[0]}`, as the file is called.")
+    if not names or value is None:
+        return finding
     if value[1].lower() in names:
         return replace(finding, remedy=f"Write `{finding.path[1:]}: {value[1].lower()}`.")
     near = get_close_matches(value[1].lower(), names, n=1, cutoff=_NEAR_NAME)

@@ -79,6 +79,10 @@ class Launcher:
             elif value:
                 yield f"--{written}"
 
+    def has(self, name: str) -> bool:
+        """Whether an option is one of the launcher, set by a job or decided for it."""
+        return plain(name) in self.options or plain(name) in self.decided
+
     def problem(self, name: str, value: Data) -> tuple[str, str]:
         """Return what is wrong with an option, and the remedy; both empty if it is right."""
         option = plain(name)
@@ -89,12 +93,27 @@ class Launcher:
         takes = self.options.get(option)
         if takes is None:
             meant = get_close_matches(option, self.options, n=1)
-            hint = f"Did you mean {meant[0]}?" if meant else f"See `{self.name} --help`."
+            hint = f"Did you mean {meant[0]}?" if meant else _elsewhere(name)
             return f"{name} is not an option of {self.name}", hint
+        unknown = _RANK.search(str(value)) or (
+            _OF_A_SHELL.search(str(value)) if option.startswith("rdzv") else None
+        )
+        if unknown:
+            message = f"{name} refers to {unknown[1]}, which nothing sets before {self.name} starts"
+            meets = option.startswith(("rdzv", "main-process"))
+            why = ": the target tells the launcher where the nodes meet" if meets else ""
+            return message, f"Remove it{why}."
         if not _fits(takes, value):
             expected = f"one of {', '.join(takes)}" if isinstance(takes, tuple) else str(takes)
             return f"{name} of {self.name} takes {expected}", "Correct the value."
         return "", ""
+
+
+def _elsewhere(name: str) -> str:
+    """Return where an option is written that the launcher of a job does not have."""
+    others = [other.name for other in LAUNCHERS.values() if plain(name) in other.options]
+    program = f"An option of the program is written under flags: `flags: {{{name}: …}}`."
+    return f"It is one of {' and '.join(others)}: write it as launcher." if others else program
 
 
 def plain(name: str) -> str:
@@ -182,6 +201,8 @@ def own_options(job: Job) -> tuple[str, ...]:
 
 # What launchers set for each process.
 RANKS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+_RANK = re.compile(rf"\$[({{]?({'|'.join(sorted(RANKS))})\b")
+_OF_A_SHELL = re.compile(r"\$\{?([A-Za-z_]\w*)")
 # What torchrun, and our entrypoint as it does, read in place of options about nodes.
 _NODES = frozenset(
     f"PET_{option.upper().replace('-', '_')}"

@@ -1,0 +1,190 @@
+"""What in the command of a job contradicts itself: its entrypoint, launcher and flags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from trainwright.datatypes import quantity
+from trainwright.datatypes.finding import Finding
+from trainwright.datatypes.job import FlagStyle, Job
+from trainwright.datatypes.pointer import Pointer
+from trainwright.findings import diagnostics as dx
+from trainwright.objects.pods import shm
+from trainwright.objects.pods.command import starts_runtime
+from trainwright.objects.pods.flags import misplaced, unfit_style
+from trainwright.objects.pods.launchers import LAUNCHERS, plain
+from trainwright.specs.merge import BUILT_IN, Layered
+
+
+def problems(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Yield everything in the command of a job that contradicts itself."""
+    yield from _preflight(job, spec)
+    yield from _flags(job, spec)
+    yield from _misplaced_flags(job, spec)
+    yield from _command_in_one_word(job, spec)
+    yield from _script(job, spec)
+    yield from _launcher_options(job, spec)
+    yield from _object_store(job, spec)
+
+
+def _preflight(job: Job, spec: Layered) -> Iterator[Finding]:
+    if job.preflight and not starts_runtime(job):
+        message = "preflight is the entrypoint's, and this job does not start it"
+        remedy = f"Use launcher: trainwright without entrypoint.{_kind(job)}, or remove preflight."
+        yield spec.finding(dx.CONTRADICTION, Pointer("/preflight"), message, remedy=remedy)
+
+
+# What a file's name hardly has: options, scripts behind a program, and what only a shell reads.
+_COMMAND_LINE = re.compile(r"\s-|&&|\|\||;|\s\S{1,200}\.(?:py|sh)\b")
+
+
+def _command_in_one_word(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Yield a finding for a command line, or a file, as the first word of a command, which is a
+    program.
+    """
+    argv, word = job.entrypoint.argv, next(iter(job.entrypoint.argv), "")
+    is_file = word.endswith((".py", ".sh")) and "/" not in word  # which PATH does not have
+    if not is_file and not _COMMAND_LINE.search(word):
+        return
+    from trainwright.documents.validation import other_forms, translation  # only mistakes need it
+
+    fields = other_forms.entrypoint(word) if len(argv) == 1 else None
+    if is_file and not _COMMAND_LINE.search(word):
+        fields = other_forms.entrypoint([*argv])
+    yield spec.finding(
+        dx.CONTRADICTION,
+        Pointer("/entrypoint/argv/0"),
+        "the first word of entrypoint.argv is a program, and not a command line or a script",
+        remedy=translation.written(fields) or "Write each of its words as an item of its own.",
+        effect="The container never starts, as there is no program of that name.",
+    )
+
+
+_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_FILE = re.compile(r"\S+\.py")
+_UNREAD = (".sh", ".bash", ".ipynb")  # by Python
+
+
+def _script(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Yield a finding for a script that Python cannot read, or for what is none."""
+    started = job.entrypoint
+    script, field, message, meant = PurePosixPath(started.script), "script", "", dict[str, object]()
+    args = {"args": [*started.args]} if started.args else {}
+    if _FILE.fullmatch(started.inline.strip()):
+        field, message = "inline", "inline is the text of a program, and not the name of its file"
+        meant = {"script": started.inline.strip(), **args}
+    elif script.suffix == ".ipynb":
+        message = f"a script is read by Python, and {script} is a notebook"
+        meant = {"script": str(script.with_suffix(".py")), **args}
+    elif script.suffix in _UNREAD:
+        message = f"a script is read by Python, and {script} is a shell's"
+        meant = {"argv": ["bash", str(script), *started.args]}
+    elif _MODULE.fullmatch(started.script) and not script.suffix.startswith(".py"):
+        message = f"a script is a file, and {script} is named as a module is"
+        meant = {"module": started.script, **args}
+    if not message:
+        return
+    from trainwright.documents.validation import translation  # only mistakes need it
+
+    remedy = translation.written({"entrypoint": meant})
+    if script.suffix == ".ipynb":
+        remedy = f"Convert it: `jupyter nbconvert --to script {script}`. {remedy}"
+    if "argv" in meant and spec.setter(Pointer("/launcher")).label != BUILT_IN:
+        remedy += " Leave out launcher."
+    effect = "The program ends at its first line."
+    yield spec.finding(
+        dx.CONTRADICTION, Pointer.of("entrypoint", field), message, remedy=remedy, effect=effect
+    )
+
+
+def _launcher_options(job: Job, spec: Layered) -> Iterator[Finding]:
+    launcher = LAUNCHERS[job.launcher]
+    if job.launcher_options and (not job.entrypoint.launched or not launcher.options):
+        what = "plain python has" if job.entrypoint.launched else f"entrypoint.{_kind(job)} starts"
+        message = f"launcherOptions are those of a launcher, and {what} none"
+        remedy = "Write them into entrypoint.argv, or choose a launcher."
+        yield spec.finding(dx.CONTRADICTION, Pointer("/launcherOptions"), message, remedy=remedy)
+        return
+    seen: dict[str, str] = {}
+    for name, value in job.launcher_options.items():
+        message, remedy = launcher.problem(name, value)
+        if (first := seen.setdefault(plain(name), name)) != name:
+            message, remedy = f"{name} and {first} are one option", "Keep one of the two."
+        if message:
+            at = Pointer.of("launcherOptions", name)
+            yield dx.CONTRADICTION.at(spec.key_origin(at), message, remedy=remedy, path=at)
+
+
+def _object_store(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Ray keeps its objects in /dev/shm, and ends at its start where they do not fit."""
+    if job.launcher != "ray" or not job.entrypoint.launched:
+        return
+    if job.shm == "none":
+        message = "launcher: ray keeps its objects in /dev/shm, and shm is none"
+        yield spec.finding(dx.CONTRADICTION, Pointer("/shm"), message, remedy="Set shm: auto.")
+        return
+    room = shm.size(job)
+    for name, value in job.launcher_options.items():
+        size = quantity.read(value) if plain(name) == "object-store-memory" else None
+        if size and size > quantity.parse(room):
+            message = f"{name} is {value}, but /dev/shm has {room}"
+            at = Pointer.of("launcherOptions", name)
+            remedy = "Lower it, or raise shm or resources.memory."
+            yield spec.finding(dx.CONTRADICTION, at, message, remedy=remedy)
+
+
+def _kind(job: Job) -> str:
+    """Return the entrypoint's field that excludes a launcher: "image" or "argv"."""
+    return "image" if job.entrypoint.image else "argv"
+
+
+_HYDRA = FlagStyle(form="k=v")
+
+
+_OTHER_FLAG = "Change it, or flagStyle."
+
+
+def _flags(job: Job, spec: Layered) -> Iterator[Finding]:
+    if reason := unfit_style(job.flag_style):
+        at = Pointer("/flagStyle/booleans")
+        remedy = "Remove booleans: the form k=v writes k=true and k=false."
+        yield spec.finding(dx.CONTRADICTION, at, reason, remedy=remedy)
+    for name, value in job.flags.items():
+        if reason := misplaced(name, value, job.flag_style):
+            at = Pointer.of("flags", name)
+            form = job.flag_style.form
+            message = f"{at.dotted} cannot be written as {form}: {reason}"
+            hydra = not misplaced(name, value, _HYDRA)
+            remedy = "Add `flagStyle: k=v`, the form of Hydra." if hydra else _OTHER_FLAG
+            effect = "The program would refuse it, or read another value."
+            yield spec.finding(dx.CONTRADICTION, at, message, remedy=remedy, effect=effect)
+
+
+# Names that only launchers have for their options.
+_OF_LAUNCHERS = re.compile(
+    "nproc-per-node|nnodes|rdzv-.+|max-restarts|machine-rank|main-process-(ip|port)"
+)
+
+
+def _misplaced_flags(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Yield a finding for each flag that is an option of the launcher, or another flag as well."""
+    launcher, seen = LAUNCHERS[job.launcher], dict[str, str]()
+    for name, value in job.flags.items() if job.entrypoint.launched else ():
+        at, message, remedy, effect = Pointer.of("flags", name), "", "", ""
+        if (first := seen.setdefault(plain(name), name)) != name:
+            message = f"{at.dotted} and flags.{first} are one option for most programs"
+            remedy = "Keep the one that the program has."
+            effect = "The program refuses one of them, or reads the last."
+        elif _OF_LAUNCHERS.fullmatch(plain(name)) and launcher.has(name):
+            message = f"{at.dotted} is an option of {job.launcher}, and flags are the program's"
+            effect = "The program ends at once, with unrecognized arguments."
+            from trainwright.documents.validation import translation  # only mistakes need it
+
+            _, remedy = launcher.problem(name, value)
+            remedy = remedy or translation.written({"launcherOptions": {name: value}})
+            remedy += " One of the program itself goes to entrypoint.args."
+        if message:
+            place = spec.key_origin(at)
+            yield dx.CONTRADICTION.at(place, message, path=at, remedy=remedy, effect=effect)
