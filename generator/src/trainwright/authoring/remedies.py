@@ -43,6 +43,7 @@ _PACKED = re.compile("[\\s:=\"'\u2018-\u201e\u00ab\u00bb-]")
 _CODE = re.compile(r"`([^`…]+)`")
 _SET = re.compile(r"`([a-z][A-Za-z]*): ([^`…{}\[\]]+)`")
 _REMOVE = re.compile(r"^(?:Remove|Leave)\b")
+_OTHERWISE = re.compile(r"^(?:Keep|Set|Move|Leave)\b")  # what a person decides, or moves
 _NEAREST = 3
 
 
@@ -105,12 +106,13 @@ class _Flaw:
 def _removed(flaw: _Flaw) -> Iterator[Action]:
     """Yield an edit that removes a key which has no effect, or which the remedy says to remove."""
     finding, entry = flaw.finding, flaw.entry
-    removes = finding.rule in _REMOVED or (_REMOVE.match(finding.remedy) and finding.path)
+    redundant = finding.rule in _REMOVED and not _OTHERWISE.match(finding.remedy)
+    removes = redundant or (_REMOVE.match(finding.remedy) and finding.path)
     if entry is None or not removes or entry.key is None:
         return
-    if finding.rule in _REMOVED or _is_of(flaw.path, entry, finding):
+    if redundant or _is_of(flaw.path, entry, finding):
         title = f"Remove {entry.pointer.dotted}"
-        sure = finding.rule in _REMOVED or finding.message.startswith("unknown key")
+        sure = redundant or finding.message.startswith("unknown key")
         yield flaw.fixed(title, flaw.without(entry.pointer), preferred=sure)
 
 

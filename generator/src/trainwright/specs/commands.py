@@ -22,7 +22,6 @@ def problems(job: Job, spec: Layered) -> Iterator[Finding]:
     """Yield everything in the command of a job that contradicts itself."""
     yield from _preflight(job, spec)
     yield from _flags(job, spec)
-    yield from _misplaced_flags(job, spec)
     yield from _command_in_one_word(job, spec)
     yield from _script(job, spec)
     yield from _launcher_options(job, spec)
@@ -160,31 +159,3 @@ def _flags(job: Job, spec: Layered) -> Iterator[Finding]:
             remedy = "Add `flagStyle: k=v`, the form of Hydra." if hydra else _OTHER_FLAG
             effect = "The program would refuse it, or read another value."
             yield spec.finding(dx.CONTRADICTION, at, message, remedy=remedy, effect=effect)
-
-
-# Names that only launchers have for their options.
-_OF_LAUNCHERS = re.compile(
-    "nproc-per-node|nnodes|rdzv-.+|max-restarts|machine-rank|main-process-(ip|port)"
-)
-
-
-def _misplaced_flags(job: Job, spec: Layered) -> Iterator[Finding]:
-    """Yield a finding for each flag that is an option of the launcher, or another flag as well."""
-    launcher, seen = LAUNCHERS[job.launcher], dict[str, str]()
-    for name, value in job.flags.items() if job.entrypoint.launched else ():
-        at, message, remedy, effect = Pointer.of("flags", name), "", "", ""
-        if (first := seen.setdefault(plain(name), name)) != name:
-            message = f"{at.dotted} and flags.{first} are one option for most programs"
-            remedy = "Keep the one that the program has."
-            effect = "The program refuses one of them, or reads the last."
-        elif _OF_LAUNCHERS.fullmatch(plain(name)) and launcher.has(name):
-            message = f"{at.dotted} is an option of {job.launcher}, and flags are the program's"
-            effect = "The program ends at once, with unrecognized arguments."
-            from trainwright.documents.validation import translation  # only mistakes need it
-
-            _, remedy = launcher.problem(name, value)
-            remedy = remedy or translation.written({"launcherOptions": {name: value}})
-            remedy += " One of the program itself goes to entrypoint.args."
-        if message:
-            place = spec.key_origin(at)
-            yield dx.CONTRADICTION.at(place, message, path=at, remedy=remedy, effect=effect)

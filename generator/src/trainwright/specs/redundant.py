@@ -9,6 +9,7 @@ only target of an environment, which is no longer the default once there is a se
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import reduce
 
@@ -23,6 +24,7 @@ from trainwright.datatypes.same import identical
 from trainwright.documents.validation import schema
 from trainwright.documents.yaml_syntax import missing_space
 from trainwright.findings import diagnostics as dx
+from trainwright.objects.pods.launchers import LAUNCHERS, plain
 from trainwright.specs import resolve
 from trainwright.specs.merge import (
     BUILT_IN,
@@ -67,7 +69,8 @@ class _Written:
 
 
 def findings(spec: Layered, job: Job, place: Environment) -> Iterator[Finding]:
-    """Yield findings for overrides that change nothing, and for lists that drop inherited items."""
+    """Yield findings for values that change nothing, and for lists that drop inherited items."""
+    yield from _other_flags(spec, job)
     own = spec.layers[-1]
     for entry in read(spec):
         if isinstance(entry.value, list) and isinstance(entry.inherited, list) and not entry.hidden:
@@ -177,6 +180,35 @@ def _launches_nothing(entry: _Written, job: Job) -> Iterator[Finding]:
             remedy=f"Remove it, or write entrypoint.script or .module in place of {started}.",
             path=entry.pointer,
         )
+
+
+# Names that only launchers have for their options.
+_OF_LAUNCHERS = re.compile(
+    "nproc-per-node|nnodes|rdzv-.+|max-restarts|machine-rank|main-process-(ip|port)"
+)
+
+
+def _other_flags(spec: Layered, job: Job) -> Iterator[Finding]:
+    """Yield a finding for each flag that does not set the option of the launcher that has its name,
+    or that is beside the same flag in another spelling and does not override it.
+    """
+    launcher, seen = LAUNCHERS[job.launcher], dict[str, str]()
+    for name in job.flags if job.entrypoint.launched else ():
+        at, message, remedy = Pointer.of("flags", name), "", ""
+        if (first := seen.setdefault(plain(name), name)) != name:
+            message = f"{at.dotted} does not override {Pointer.of('flags', first).dotted}"
+            remedy = "Keep the one that the program has."
+            effect = "The program refuses one of them, or reads the last."
+        elif _OF_LAUNCHERS.fullmatch(plain(name)) and launcher.has(name):
+            message = f"{at.dotted} sets nothing of {job.launcher}: flags are the program's"
+            by = launcher.decided.get(plain(name), "")
+            remedy = f"Set {by} in place of it" if by else "Move it to launcherOptions"
+            remedy = "Leave it to the target" if by.startswith("the target") else remedy
+            remedy += "; an option of the program itself goes to entrypoint.args."
+            effect = "The program ends at once, with unrecognized arguments."
+        if message:
+            place = spec.key_origin(at)
+            yield dx.UNREAD.at(place, message, path=at, remedy=remedy, effect=effect)
 
 
 def _dropped(entry: _Written) -> Iterator[Finding]:
