@@ -12,7 +12,7 @@ import pytest
 
 from repository import Repository
 from trainwright.kinds import TARGETS
-from trainwright.kinds.pytorchjob import target as pytorchjob
+from trainwright.kinds.pytorchjob import KIND
 from trainwright.kinds.target import POOL, Fact
 
 PATH = "prod/rendered/llm/run.lock"
@@ -46,7 +46,8 @@ def edit(repository: Repository, old: str, new: str) -> None:
 
 
 def knows(monkeypatch: pytest.MonkeyPatch, *facts: Fact) -> None:
-    monkeypatch.setattr(pytorchjob, "TARGET", replace(TARGETS["pytorchjob"], facts=facts))
+    known = replace(TARGETS["pytorchjob"], facts=facts)
+    monkeypatch.setitem(vars(KIND), "target", known)  # looked up once per kind
 
 
 KNOWN = TARGETS["pytorchjob"].facts

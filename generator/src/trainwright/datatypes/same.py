@@ -72,6 +72,8 @@ def differences(
     They are walked through as far as both have keys. `ordered` are keys of the whole below which
     the order of keys counts.
     """
+    if repr(old) == repr(new):  # as nearly always, in a fifth of the time
+        return
     was, now = dict(_leaves(old, (), ordered)), dict(_leaves(new, (), ordered))
     for path in (*now, *(path for path in was if path not in now)):
         if not identical(was.get(path, _ABSENT), now.get(path, _ABSENT)):
