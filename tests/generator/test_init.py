@@ -66,6 +66,7 @@ def test_a_new_repository_passes_its_own_checks(tmp_path: Path, engine: str, tar
         assert done.exit_code == 0, done.output
     assert "dev" in run(folder, "list", "jobs").stdout
     assert git.git(folder, "status", "--porcelain") == ""
+    assert "environments/prod/jobs/.gitkeep" in git.git(folder, "ls-files")  # for the first job
     wired = {path.parent.name for path in (folder / "wiring").rglob("*.yaml")}
     assert ({"dev", "prod"} <= wired) == (engine != "none")
     if engine != "none":

@@ -359,6 +359,7 @@ def test_what_the_api_server_would_refuse_is_not_written(repository: Repository)
     git_repository.commit(repository.root)
     message = refused(repository, "set", "prod/llm", "--max-duration", "+1h")
     assert "prod/llm cannot be changed while it runs: maxDuration waits for the" in message
+    assert "for the next run, which `trainwright rerun prod/llm` begins" in message
     assert "immutable (/spec/activeDeadlineSeconds)" in message
     assert "may run" not in message
 

@@ -108,8 +108,8 @@ def refuse_what_live_objects_refuse(root: Path, outcome: Outcome, done: Environm
 
 def _cannot_be_changed(file: JobFile, why: str) -> TrainwrightError:
     return TrainwrightError(
-        f"{file} cannot be changed while it runs: "
-        f"{why}; cancel it, or let it run again with a new spec"
+        f"{file} cannot be changed while it runs: {why}; write it into {file.path} for the next "
+        f"run, which `trainwright rerun {file}` begins"
     )
 
 

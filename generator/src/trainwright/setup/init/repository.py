@@ -73,6 +73,8 @@ def files(answers: Answers) -> dict[str, str]:
             text = _Text(path.read_text(encoding="utf-8"))
             for place, values in _places(path.relative_to(FILES).as_posix(), answers):
                 texts[place] = text.substitute(values)
+    for name in answers.environments[1:]:  # which have no example, and git keeps no empty folder
+        texts[f"environments/{name}/jobs/.gitkeep"] = ""
     for name in answers.environments:
         _refuse_invalid(texts[environment_path(name)])
     return texts
