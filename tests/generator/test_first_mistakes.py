@@ -214,7 +214,7 @@ def test_a_launcher_replaces_nothing_that_is_written(beside: str, repository: Re
     assert (repository.root / "environments" / JOB_FILE).read_text() == before
 
 
-_GPUS = "resources: {cpu: '1', memory: 64Gi, gpu: 8}\n"
+_GPUS = "resources: {cpu: '8', memory: 64Gi, gpu: 8}\n"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,12 @@ def _begin(folder: Path) -> None:
     repository = Repository(git_repository.init(folder))
     repository.environment("prod", POOLS)
     repository.job("prod/llm", GPUS)
-    edit(repository, "prod/jobs/llm.yaml", "memory: 1Gi}", "memory: 1Gi, gpu: 8}")
+    edit(
+        repository,
+        "prod/jobs/llm.yaml",
+        'cpu: "1", memory: 1Gi}',
+        'cpu: "8", memory: 16Gi, gpu: 8}',
+    )
     assert repository.run("render").exit_code == 0
     git_repository.commit(repository.root, "Begin")
     git(repository.root, "checkout", "--quiet", "-b", "change")
@@ -177,7 +182,7 @@ def test_a_role_whose_pool_became_too_small(begun: Repository) -> None:
     begun.job(
         "prod/rl",
         "target: jobset\nroles: {vllm: {nodes: 1, pool: l4, entrypoint: {script: serve.py}, "
-        "port: 8000, resources: {cpu: '1', memory: 1Gi, gpu: 8}}}\n",
+        "port: 8000, resources: {cpu: '8', memory: 16Gi, gpu: 8}}}\n",
     )
     result = begun.run("render")
     assert result.exit_code == 0, result.output
