@@ -796,6 +796,55 @@ def test_committed_files_count_for_the_base_and_specs_for_the_head(cloned: Repos
     assert (cause["path"], cause["before"], cause["after"]) == ("nodes", "2", "3")
 
 
+NOT_RENDERED = "job spec that was not rendered before"
+
+
+@pytest.mark.parametrize("rendered", [False, True])
+@pytest.mark.parametrize(
+    ("as_merged", "edited"),
+    [("nodes: 2", "nodes: 2"), ("nodes: 2", "nodes: 1"), ("nodez: 2", "nodes: 2")],
+    ids=["as it was merged", "edited", "merged with an error"],
+)
+def test_a_spec_that_was_never_rendered_starts_with_the_next_merge(
+    as_merged: str, edited: str, rendered: bool, cloned: Repository
+) -> None:
+    """No run of it is in the sums before, nor a cause that would be one of an edited run."""
+    path = cloned.job("prod/first", GPUS.replace("queue: team\n", ""))
+    text = path.read_text().replace('resources: {cpu: "1", memory: 1Gi}\n', "")
+    path.write_text(text.replace("nodes: 2", as_merged))
+    git_repository.commit(cloned.root, "Add first, and do not render it")
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    path.write_text(text.replace("nodes: 2", edited))
+    cloned.job("prod/second")
+    if rendered:
+        assert cloned.run("render").exit_code == 0
+    found = plan(cloned)
+    causes = {it["job"]: (it["action"], it["causes"][0]["note"]) for it in found["changes"]}
+    assert causes == {
+        "prod/first": ("starts", NOT_RENDERED),
+        "prod/second": ("starts", "new job spec"),
+    }
+    assert all(len(it["causes"]) == 1 for it in found["changes"])
+    gpus = 4 * int(edited[-1])
+    sums = [found["environments"][0][side]["gpus"]["high"] for side in ("before", "after")]
+    assert sums == [0, gpus]
+    lines = cloned.run("plan", "--against", "main").stdout.splitlines()
+    assert lines[0] == f"Starts 2 jobs · +{2 * gpus} GPU-h · +${5 * gpus}"
+    assert any(f"0 → {gpus} of 16 GPUs" in line for line in lines)
+
+
+def test_a_spec_that_was_never_rendered_leaves_nothing_behind(cloned: Repository) -> None:
+    path = cloned.job("prod/first")
+    git_repository.commit(cloned.root, "Add first, and do not render it")
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    path.unlink()
+    assert plan(cloned)["changes"] == []
+    cloned.job("prod/renamed")  # with the same content
+    (change,) = plan(cloned)["changes"]
+    assert (change["job"], change["action"]) == ("prod/renamed", "starts")
+    assert change["why"] == "at once"
+
+
 def test_a_branch_can_be_planned_without_being_checked_out(cloned: Repository) -> None:
     edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
     here = plan(cloned)

@@ -14,7 +14,8 @@ from trainwright.specs import files, ledger
 
 
 def jobs(before: Revision, after: Revision, changed: frozenset[str]) -> frozenset[JobFile]:
-    """Return the jobs of either side whose specs the changed paths can make a difference to.
+    """Return the jobs of either side whose specs the changed paths can make a difference to, and
+    those that were never rendered.
 
     A job that is on both sides and reads no changed file reads the same chain of files on both,
     so that what it renders to is the same as well.
@@ -29,6 +30,7 @@ def jobs(before: Revision, after: Revision, changed: frozenset[str]) -> frozense
         and not changed.isdisjoint(after.job(file).loaded.files)
     }
     touched |= {file for file in _retired(before, after, changed) if after.has(file)}
+    touched |= {*_unrendered(before, after)}
     gone = {file for file in _files(before) if not after.has(file)}
     return frozenset(touched | gone)
 
@@ -102,6 +104,14 @@ class _Deciding:
 
 def _shown(path: str) -> str:
     return path.split()[0 if path.startswith(f"{ENVIRONMENTS}/") else -1]
+
+
+def _unrendered(before: Revision, after: Revision) -> Iterator[JobFile]:
+    """Yield the jobs without errors that the next rendering begins, whoever has committed them."""
+    for file in _files(before):
+        unrendered = before.is_unrendered(file) and after.has(file)
+        if unrendered and after.job(file).decision is not None:
+            yield file
 
 
 def _retired(before: Revision, after: Revision, changed: frozenset[str]) -> Iterator[JobFile]:

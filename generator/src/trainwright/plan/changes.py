@@ -52,7 +52,8 @@ from trainwright.specs.ledger import path as ledger_path
 class _Sides:
     """What is known of a job before it is decided what happens to it.
 
-    `was` is its run before the merge, `now` what it renders to after it. If it `is_rendered`, its
+    `was` is its run before the merge, `now` what it renders to after it; one
+    that was never rendered has neither `before` nor `was`. If it `is_rendered`, its
     rendered files changed, which are applied whatever the specs say; they are `behind` where
     rendering makes another run, or another state, of it than they have, and `forged` where no
     source renders them. `lost` is whether its ledger cannot be read. A new job has the run of its
@@ -160,7 +161,8 @@ class JobChanges(Owner):
         is_rendered, forged = merge.is_rendered(file), merge.is_forged(file)
         origin = merge.origin(file)
         there = origin or file
-        before = self._before.job(there) if self._before.has(there) else None
+        ran = self._before.has(there) and not self._before.is_unrendered(there)
+        before = self._before.job(there) if ran else None
         after = self._after.job(file) if self._after.has(file) else None
         now = self._after.rendering(file) if after else None
         behind = now is not None and _is_behind(now, self._after.record(file))
@@ -197,7 +199,7 @@ class JobChanges(Owner):
 
     def _was(self, file: JobFile) -> PlannedRun | None:
         """Return the run of a job that is applied now."""
-        if not self._before.has(file):
+        if not self._before.has(file) or self._before.is_unrendered(file):
             return None
         applied = self._before.applied(file)
         return applied or self._before.after(file, self._before.rendering(file), None)
@@ -507,8 +509,11 @@ class JobChanges(Owner):
         elif change.action is Action.BROKEN and sides.lost:
             place = self._after.ledger(file.environment).findings[0].place
             note = "the ledger has errors"
+        elif self._after.folder(file.environment).is_unreadable(file.name):
+            place, note = Location(records.path(file)), _RECORD
         elif not (was and now):
-            note = "new job spec" if now else "job spec removed"
+            is_new = now and not self._before.has(sides.origin or file)
+            note = "new job spec" if is_new else "job spec removed" if was else _NEVER_RENDERED
         elif not (was.loaded.spec and now.loaded.spec):
             error = sides.error_elsewhere
             place = error.place if error else place
@@ -518,7 +523,7 @@ class JobChanges(Owner):
         elif change.was:
             note = f"job spec {'copied' if change.shared else 'moved'}"
         elif records.path(file) in self._merge.changed:
-            place, note = Location(records.path(file)), "the record of its run"
+            place, note = Location(records.path(file)), _RECORD
         return (ValueChange.noted(note, place),)
 
     def _reasons(
@@ -682,6 +687,8 @@ _CONTINUES = _UPDATES | {Action.UNCHANGED, Action.RESUMED, Action.SUSPENDED, Act
 _EDITED = _UPDATES | {Action.UNCHANGED, Action.IGNORED, Action.MIXED, Action.OUTDATED}
 _REPLACES = frozenset({Action.NEW_RUN, Action.RETIRED})
 _WAITS = "waits for the next run"
+_RECORD = "the record of its run"
+_NEVER_RENDERED = "job spec that was not rendered before"
 # Actions that need no newly rendered files.
 _AS_RENDERED = frozenset({Action.UNCHANGED, Action.GOES_ON, Action.OUTDATED, Action.BROKEN})
 # How the API server answers the edit of an existing object.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, filterfalse
 from operator import eq, is_
 from pathlib import Path
 
@@ -340,7 +340,8 @@ class Comparison(Owner):
         other jobs.
         """
         gone, counted = self.merge.gone(), self.merge.counted(name)
-        for file in chain.from_iterable(self._before.survey.jobs[it] for it in counted):
+        there = chain.from_iterable(self._before.survey.jobs[it] for it in counted)
+        for file in filterfalse(self._before.is_unrendered, there):
             if self.merge.counted_in(gone.get(file, file).environment) == name:
                 yield file
         for file in self._after.survey.jobs.get(name, ()):

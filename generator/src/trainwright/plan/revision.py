@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from operator import eq
 
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import JobFile
@@ -93,6 +94,19 @@ class Revision(Workspace):
         self.job(file)
         self.rendered(file)
         return self._batch.pop(file)
+
+    @tracked(same=eq)
+    def is_unrendered(self, file: JobFile) -> bool:
+        """Whether a job has no run before a merge, whatever its spec says: nothing of it is among
+        the rendered files that are kept beside the specs.
+        """
+        folder = self.folder(file.environment)
+        nothing = folder.is_there and not self.rendered_tree.kind(f"{folder.path}/{file.name}")
+        return nothing and self._earlier is None
+
+    def recorded(self, file: JobFile) -> Recorded | None:
+        """Return the run that a job has; see `Workspace.recorded`."""
+        return None if self.is_unrendered(file) else super().recorded(file)
 
     def at_hand(
         self, file: JobFile, rendered: Rendered | None = None, *, believed: bool = True
