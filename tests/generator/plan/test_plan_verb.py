@@ -1791,6 +1791,99 @@ def test_an_edit_after_the_last_render_is_planned_as_it_will_be_rendered(
     assert _planned_run(cloned, behind=False) == planned
 
 
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize(
+    ("verb", "old", "new", "headline"),
+    [
+        (
+            ("retire", "prod/llm", "--outcome", "succeeded"),
+            "nodes: 2",
+            "nodes: 3",
+            "Starts the next run of 1 job · +24 GPU-h · +$60",
+        ),
+        (
+            ("suspend", "prod/llm"),
+            "maxDuration: 2h",
+            "maxDuration: 3h",
+            "Suspends 1 job · 1 job loses its progress · -16 GPU-h · -$40",
+        ),
+        (
+            ("resume", "prod/llm"),
+            "maxDuration: 2h",
+            "maxDuration: 3h",
+            "Resumes 1 job · +24 GPU-h · +$60",
+        ),
+    ],
+    ids=["retire", "suspend", "resume"],
+)
+def test_an_edit_after_a_verb_is_planned_as_it_will_be_rendered(
+    verb: tuple[str, ...], old: str, new: str, headline: str, committed: bool, cloned: Repository
+) -> None:
+    """The verb has rendered the state without the edit, and both are one commit."""
+    _running(cloned, "", "suspended" if verb[0] == "resume" else "active")
+    assert cloned.run(*verb).exit_code == 0
+    edit(cloned, "prod/jobs/llm.yaml", old, new)
+    if committed:
+        git_repository.commit(cloned.root)
+    texts = []
+    for behind in (True, False):
+        shown = cloned.run("plan", "--against", "main")
+        assert shown.exit_code == 0, shown.output
+        assert shown.stdout.startswith(f"{headline}\n")
+        assert (BEHIND in shown.stdout) is behind
+        texts.append([line for line in shown.stdout.splitlines() if BEHIND not in line])
+        rendered = cloned.run("render")
+        assert rendered.exit_code == 0
+        assert "TW057" not in rendered.output
+    assert texts[0] == texts[1]
+
+
+def test_a_finished_run_counts_no_more_once_its_job_has_the_next(cloned: Repository) -> None:
+    _running(cloned, "")
+    assert cloned.run("retire", "prod/llm", "--outcome", "failed").exit_code == 0
+    job("nodes: 2", "nodes: 3")(cloned)
+    assert cloned.run("render").exit_code == 0
+    found = changed(cloned)
+    old, new = found["before"]["object"], found["after"]["object"]
+    assert (found["action"], found["ending"]) == ("new run", None)
+    assert found["why"] == (
+        f"after the merge {new} starts from scratch, and {old} is in the ledger of finished runs; "
+        f"{old} stays in the cluster until `kubectl --namespace training delete pytorchjob/{old}`; "
+        "if its pods still run, its 8 GPUs are held until it is deleted"
+    )
+    (environment,) = plan(cloned)["environments"]
+    assert environment["after"]["gpus"] == {"low": 12, "high": 12}
+
+
+def test_a_finished_run_whose_job_leaves_git_retires(cloned: Repository) -> None:
+    _running(cloned, "")
+    assert cloned.run("retire", "prod/llm", "--outcome", "failed").exit_code == 0
+    (cloned.root / "environments/prod/jobs/llm.yaml").unlink()
+    for _ in range(2):
+        git_repository.commit(cloned.root)
+        found = changed(cloned)
+        assert (found["action"], found["requests"]["gpus"]["high"]) == ("retires", 0)
+        assert cloned.run("render").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "undone"),
+    [
+        (("retire", "prod/llm", "--outcome", "failed"), "environments/prod/ledger.yaml"),
+        (("suspend", "prod/llm"), "environments/prod/jobs/llm.yaml"),
+    ],
+)
+def test_what_a_verb_rendered_needs_what_it_wrote(
+    verb: tuple[str, ...], undone: str, cloned: Repository
+) -> None:
+    assert cloned.run(*verb).exit_code == 0
+    text = (cloned.root / undone).read_text()
+    (cloned.root / undone).write_text(text.replace("state: suspended", "").split("runs:")[0])
+    job("maxDuration: 2h", "maxDuration: 3h")(cloned)
+    git_repository.commit(cloned.root)
+    assert "no source renders this" in cloned.run("plan", "--against", "main").stdout
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

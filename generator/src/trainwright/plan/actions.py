@@ -74,10 +74,9 @@ def _ended(was: Training, after: PlannedRun | None) -> tuple[Action, str]:
     if after is None and not pruned_by and was.is_kept(after):
         command = kustomization_deletion(before.object, was.environment)
         gone += f"; {_KUSTOMIZATION_FAILS} until `{command}`" if command else ""
-    if after is not None and after.retired:
-        if held and was.is_kept(after) and not was.keeper:
-            gone += f"; if its pods still run, its {held} are held until it is deleted"
-        return Action.RETIRED, f"it is in the ledger of finished runs; {gone}"
+    if before.retired or (after is not None and after.retired):
+        run = "it" if after else "its spec is gone, and its run"
+        return Action.RETIRED, f"{run} is {was.retired}"
     if before.state == "active":
         waits = bool(pruned_by) or bool(was.end and was.end.until)
         gone = f"{gone}; {'after that ' if waits else ''}{was.progress}"

@@ -192,7 +192,9 @@ class JobChanges(Owner):
             leaves = not self._merge.is_shared(file)
         if run is None or (origin and not run.object):
             return None
-        run = replace(run, demand=self._merge.at_prices(file.environment, run.demand))
+        demand = self._merge.at_prices(file.environment, run.demand)
+        retired = run.object in self._after.ledger(file.environment).runs
+        run = replace(run, demand=demand, retired=retired)
         name = (origin or file).environment
         applying, deleted = self._merge.applying(name), self._merge.deleted(name)
         return Training(run, applying, leaves=leaves, deleted=deleted)

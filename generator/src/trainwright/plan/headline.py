@@ -47,7 +47,12 @@ _VERBS = {
     Action.OUTDATED: "outdates {}",
 }
 _BESIDE = "starts {} beside {}"  # new runs, where no engine ends those before
-_LATER = {"starts {}": "adds {} as suspended", _BESIDE: "adds {} as suspended beside {}"}
+_NEXT = "starts the next run of {}"  # where the one before has finished
+_LATER = {
+    "starts {}": "adds {} as suspended",
+    _BESIDE: "adds {} as suspended beside {}",
+    _NEXT: "adds the next run of {} as suspended",
+}
 _ENDING = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN})
 
 
@@ -162,7 +167,9 @@ _STARTS = "starts "
 
 def _verb(change: JobChange) -> str:
     waits = change.ending is not None and change.ending.waits
-    verb = _BESIDE if change.action is Action.NEW_RUN and waits else _VERBS[change.action]
+    verb = _VERBS[change.action]
+    if change.action is Action.NEW_RUN and change.before:
+        verb = _NEXT if change.before.retired else _BESIDE if waits else verb
     if change.action is Action.GOES_ON and (change.shared or change.was is None):
         return "shares {}" if change.shared else "leaves {} to other jobs"
     suspended = change.after is not None and change.after.state == "suspended"
@@ -206,7 +213,8 @@ def _phrase(changes: list[JobChange], *, names: bool, beside: bool) -> str:
 
 
 def _jobs(action: Action, changes: list[JobChange]) -> str:
-    active = all(change.before and change.before.state == "active" for change in changes)
+    runs = (change.before for change in changes)
+    active = all(run and run.state == "active" and not run.retired for run in runs)
     return plural(len(changes), "running job" if action in _ENDING and active else "job")
 
 

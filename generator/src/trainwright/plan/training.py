@@ -195,7 +195,7 @@ class Training:
 
     def goes_on(self, after: PlannedRun | None) -> bool:
         """Whether the merge removes it from git, and it goes on since no engine deletes it."""
-        if self.run.state != "active" or not self.run.object or self.keeper:
+        if self.run.state != "active" or not self.run.object or self.keeper or self.run.retired:
             return False
         if after is not None and (after.retired or after.object == self.run.object):
             return False
@@ -214,13 +214,22 @@ class Training:
                     return f"{self.run.object}: {outcome.why}"
         return f"{self.run.object} goes"
 
+    @property
+    def retired(self) -> str:
+        """What becomes of the object of a finished run, in words."""
+        held = gpus_of(self.run.demand.gpus) if self.run.state == "active" else ""
+        over = f"in the ledger of finished runs; {self.removed}"
+        if not held or self.keeper or self.end is None or not self.end.is_kept:
+            return over
+        return f"{over}; if its pods still run, its {held} are held until it is deleted"
+
     def ending(self, *, stays: bool) -> Ending | None:
         """Return how the training ends, or None for a run that does not train.
 
         If its object is removed from git (does not `stay`), it may wait for a person, also where
         it is suspended.
         """
-        if self.end is None:
+        if self.end is None or self.run.retired:
             return None
         active = self.run.state == "active"
         if self.keeper:
@@ -336,8 +345,10 @@ def _replacement(before: Training, after: Training) -> str:
     name, state = before.run.object, before.run.state
     if before.end is None:
         return f"the merge replaces {name}; {start}"
-    if before.keeper:
-        return f"after the merge {start}, and {name} goes on as the run of {before.keeper}"
+    if before.keeper or before.run.retired:
+        goes_on = f"goes on as the run of {before.keeper}"
+        becomes = f"is {before.retired}" if before.run.retired else goes_on
+        return f"after the merge {start}, and {name} {becomes}"
     held, active = gpus_of(before.run.demand.gpus), before.run.state == "active"
     gpus = f" ({held})" if held else ""
     end = before.end.until

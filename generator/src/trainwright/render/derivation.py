@@ -11,11 +11,13 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.finding import Finding, Location
 from trainwright.datatypes.frozen import dataclass
@@ -29,7 +31,8 @@ from trainwright.datatypes.layout import (
 )
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.manifest import Manifest
-from trainwright.documents import yamlio
+from trainwright.datatypes.pointer import Pointer
+from trainwright.documents import editing, yamlio
 from trainwright.documents.dialect import GO
 from trainwright.documents.yamlio import Document
 from trainwright.files import filetree
@@ -380,13 +383,50 @@ class Derivation(Owner):
             if self._makes(workspace, file, before, goal):
                 return True
         earlier = (state for state in self._earlier(file) if state not in tried)
-        return any(self._makes(workspace, file, before, goal) for before in earlier)
+        if any(self._makes(workspace, file, before, goal) for before in earlier):
+            return True
+        now = workspace.reader.source(file.path)
+        if record is None or record.source == now:
+            return False
+        return any(
+            self._makes(before_edit, file, before, goal, {record.source})
+            for before_edit in self._before_the_edit(workspace, file)
+            for before in tried
+        )
 
-    def _makes(self, workspace: Workspace, file: JobFile, before: State, goal: State) -> bool:
+    def _before_the_edit(self, workspace: Workspace, file: JobFile) -> Iterator[Workspace]:
+        """Yield what a job was before its last edits, with the state that it has now: a verb may
+        have rendered that state, or the end of its run, before the edits, and all is one commit.
+        """
+        now = self._sources(workspace, file)
+        path = ledger.path(file.environment)
+        commits = (*reversed(self._lineage.own(file.path)), *self._lineage.bases)
+        sound = now is not None or not workspace.has(file)
+        for side in map(self._commit, commits if sound else ()):
+            if (was := self._sources(side, file)) is None:
+                continue
+            edits = {path: workspace.tree.read(path)} if workspace.tree.kind(path) else {}
+            if now and was.job.state != now.job.state:
+                state = now.own.get(_STATE)
+                edits[file.path] = _in_state(file, side.tree.read(file.path), state)
+            yield Workspace(Edited(side.tree, edits))
+
+    def _makes(
+        self,
+        workspace: Workspace,
+        file: JobFile,
+        before: State,
+        goal: State,
+        texts: Collection[str] = (),
+    ) -> bool:
+        """Whether the sources of a workspace turn one state into another; `texts` are the digests
+        of other texts of the job's own file that its record may have been compared with.
+        """
         if not self._is_adopted_still(workspace, file, _parsed(goal)):
             return False
         derived = self._derived(workspace, file, before, goal)
-        return derived is not None and _is_same(file, goal, derived, before, workspace)
+        texts = {workspace.reader.source(file.path), *texts}
+        return derived is not None and _is_same(file, goal, derived, before, texts)
 
     def _is_adopted_still(self, workspace: Workspace, file: JobFile, record: Record | None) -> bool:
         """Whether the adopted object of a new run is the one that reviewers see now."""
@@ -757,7 +797,7 @@ def _parsed(state: State) -> Record | None:
 
 
 def _is_same(
-    file: JobFile, goal: State, derived: State, before: State, workspace: Workspace
+    file: JobFile, goal: State, derived: State, before: State, texts: Collection[str]
 ) -> bool:
     """Whether a folder is what was derived, byte for byte.
 
@@ -771,12 +811,24 @@ def _is_same(
         return False
     if goal == before and record == expected:  # it names the environment that was renamed
         return True
-    sources = {workspace.reader.source(file.path), *([was.source] if was else [])}
-    if record.source in sources:
+    if record.source in {*texts, *([was.source] if was else [])}:
         expected = replace(expected, source=record.source)
     if was is None or was.object != record.object:
         expected = replace(expected, trainwright=record.trainwright, chart=record.chart)
     return goal[RECORD_FILE] == records.text(file.path, expected).encode()
+
+
+def _in_state(file: JobFile, raw: bytes, state: Data) -> bytes:
+    """Return the text of a job's own file with another state, or without any."""
+    at = Pointer.of(_STATE)
+    with suppress(editing.EditError):
+        if state is None:
+            return editing.drop(file.path, raw, at)
+        return editing.put(file.path, raw, at, state)
+    return raw
+
+
+_STATE = "state"
 
 
 def _manifests(state: State) -> State:
