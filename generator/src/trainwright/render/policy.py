@@ -105,7 +105,7 @@ def over_budget(
     has no more.
     """
     for fit in fits:
-        if fit.short and document:
+        if fit.what == "budget" and fit.short and document:
             at = Pointer.of("budget", "cost" if fit.is_money else "gpuHours")
             need, has, short = (f"{amount:,.0f}" for amount in (fit.need, fit.has, fit.short))
             rest = f"; {plural(fit.unknown, 'job')} more cannot be counted" if fit.unknown else ""
