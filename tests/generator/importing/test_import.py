@@ -767,6 +767,73 @@ def test_gpus_are_those_of_the_command_however_it_has_them(
     assert (spec["pool"], spec["resources"]["gpu"]) == ("h100", 8)
 
 
+SPOT = (
+    "  spot: {resource: nvidia.com/gpu, gpusPerNode: 8, spot: true, nodeSelector: {pool: spot}}\n"
+)
+OTHER = "  b200: {resource: nvidia.com/gpu, gpusPerNode: 8, nodeSelector: {pool: b200}}\n"
+
+
+@pytest.mark.parametrize(
+    ("pools", "chosen"),
+    [
+        (SPOT, "h100"),
+        (OTHER, "write --pool b200 or --pool h100"),
+        (f"{OTHER}{SPOT}", "write --pool b200 or --pool h100"),
+        (OTHER.replace(", nodeSelector: {pool: b200}", ""), "b200"),
+        (OTHER.replace("8", "4"), "h100"),
+    ],
+)
+def test_all_gpus_of_a_machine_are_on_spot_nodes_only_if_a_pool_is_named(
+    pools: str, chosen: str, repository: Repository
+) -> None:
+    environment = ONE_POOL.replace("  cpu: {}\n", f"  cpu: {{}}\n{pools}")
+    repository.write("lab/environment.yaml", environment)
+    importing = ("import", "--env=lab", "--name=clip", "--dry-run", "--command", ALL_GPUS)
+    done = repository.run(*importing)
+    if chosen.startswith("write"):
+        assert done.exit_code == 1
+        assert f"it takes all nvidia.com/gpu of its machine: {chosen}" in done.stderr
+    else:
+        assert yaml.safe_load(done.stdout)["pool"] == chosen
+        assert f"the pool {chosen}: --pool names another" in done.stderr
+    if "spot" in pools:
+        done = repository.run(*importing, "--pool=spot")
+        assert yaml.safe_load(done.stdout)["pool"] == "spot"
+
+
+def test_spot_nodes_are_never_chosen(repository: Repository) -> None:
+    h100 = "  h100: {resource: nvidia.com/gpu, gpusPerNode: 8, nodeSelector: {pool: h100}}\n"
+    repository.write("lab/environment.yaml", ONE_POOL.replace(h100, SPOT))
+    done = repository.run("import", "--env=lab", "--name=clip", "--dry-run", "--command", ALL_GPUS)
+    assert done.exit_code == 1
+    assert "write --pool spot, whose nodes can be taken away" in done.stderr
+
+
+def test_a_process_for_each_of_all_gpus_is_one_for_each_of_a_node(repository: Repository) -> None:
+    """Never one process on a node of eight."""
+    repository.write("lab/environment.yaml", ONE_POOL)
+    command = ALL_GPUS.replace("node 8", "node gpu")
+    done = repository.run("import", "--env=lab", "--name=clip", "--dry-run", "--command", command)
+    assert done.exit_code == 0, done.output
+    assert "procsPerNode" not in yaml.safe_load(done.stdout)
+
+
+def test_what_the_environment_adds_is_nulled_beside_what_is_refused(
+    repository: Repository, tmp_path: Path
+) -> None:
+    """Never the memory of a job that has none, since a folder of the same file is refused."""
+    environment = ONE_POOL.replace("{maxDuration: 1h}", "{resources: {cpu: 2, memory: 4Gi}}")
+    repository.write("lab/environment.yaml", environment)
+    compose = tmp_path / "compose.yaml"
+    compose.write_text(
+        "services: {a: {image: 'registry.example.com/a:1', entrypoint: [python, a.py], volumes: "
+        "['./code:/code']}}"
+    )
+    done = repository.run("import", "--env=lab", "--dry-run", str(compose))
+    assert yaml.safe_load(done.stdout).get("resources") is None
+    assert "of memory" not in done.stderr
+
+
 SCRIPT = """\
 #!/bin/bash
 # It's a script.

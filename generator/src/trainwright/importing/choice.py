@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from trainwright.datatypes.environment import Environment, Pool
 from trainwright.datatypes.frozen import dataclass
 from trainwright.kinds.reading import ImportingError
 from trainwright.objects.pods.launching import options
-from trainwright.objects.pods.pod import Pod
+from trainwright.objects.pods.pod import ALL, Pod
 from trainwright.objects.pods.template import Container
 
 
@@ -23,14 +23,10 @@ class Choice:
 def choices(environment: Environment, pod: Pod, wanted: str) -> Iterator[Choice]:
     """Yield the choices worth trying, best first; only those of the wanted pool if there is one."""
     refuse_unknown(environment, wanted)
-    requested = {**pod.resources.get("requests", {}), **pod.resources.get("limits", {})}
-    if not wanted:
-        _refuse_uncounted(environment, requested)
+    requested = _requested(pod)
     pools: list[Pool | None] = [p for p in environment.pools.values() if p.resource in requested]
-    if "all" in requested.values():  # as many as the processes that are started
-        started = options(Container("", {"command": list(pod.argv)})).get("nproc-per-node")
-        pools.sort(key=lambda pool: pool is None or str(pool.gpus_per_node) != started)
     pools += [p for p in environment.pools.values() if not p.resource]
+    pools.sort(key=lambda pool: pool is not None and pool.spot)
     for pool in [environment.pools[wanted]] if wanted else [*pools, None]:
         for apart in (True, False):
             yield Choice(pool=pool, apart=apart)
@@ -43,18 +39,44 @@ def refuse_unknown(environment: Environment, wanted: str) -> None:
         raise ImportingError(f'{environment.name} has no pool "{wanted}"; its pools: {names}')
 
 
-def _refuse_uncounted(environment: Environment, requested: Mapping[str, str]) -> None:
-    """Raise ImportingError for a job that takes all accelerators of its machine: it would get none.
+def _requested(pod: Pod) -> dict[str, str]:
+    return {**pod.resources.get("requests", {}), **pod.resources.get("limits", {})}
 
-    A job passes if a pool has the number of its accelerators, or if a pool was chosen.
+
+def filled(environment: Environment, pods: Iterable[Pod], wanted: str) -> Pool | None:
+    """Return the pool whose nodes a job fills that takes all accelerators of its machine; None for
+    any other job.
+
+    Raise ImportingError unless one pool fits, as the job has no number of its own.
     """
-    counted = {pool.resource for pool in environment.pools.values()}
-    for resource in (name for name, count in requested.items() if count == "all"):
-        if resource not in counted:
-            file = f"environments/{environment.name}/environment.yaml"
-            raise ImportingError(
-                f"it takes all {resource} of its machine, and no pool of {environment.name} says "
-                f"how many these are: write one into {file}, such as `pools: {{gpus: {{resource: "
-                f"{resource}, gpusPerNode: 8}}}}`, and import it again with --pool gpus; or give "
-                "their number instead of all"
-            )
+    taking = [(pod, name) for pod in pods for name, n in _requested(pod).items() if n == ALL]
+    refuse_unknown(environment, wanted)
+    if not taking or not wanted:
+        return _only(environment, *taking[0]) if taking else None
+    pool = environment.pools[wanted]
+    return pool if pool.resource == taking[0][1] and pool.gpus_per_node else None
+
+
+def _only(environment: Environment, pod: Pod, resource: str) -> Pool:
+    pools = [p for p in environment.pools.values() if p.resource == resource and p.gpus_per_node]
+    if not pools:
+        file = f"environments/{environment.name}/environment.yaml"
+        raise ImportingError(
+            f"it takes all {resource} of its machine, and no pool of {environment.name} says "
+            f"how many these are: write one into {file}, such as `pools: {{gpus: {{resource: "
+            f"{resource}, gpusPerNode: 8}}}}`, and import it again with --pool gpus; or give "
+            "their number instead of all"
+        )
+    started = options(Container("", {"command": list(pod.argv)})).get("nproc-per-node")
+    better: tuple[Callable[[Pool], bool], ...] = (
+        lambda pool: str(pool.gpus_per_node) == started,
+        lambda pool: not pool.spot,
+        lambda pool: not (pool.node_selector or pool.tolerations),
+    )
+    for is_better in better:
+        pools = [*filter(is_better, pools)] or pools
+    if len(pools) > 1 or pools[0].spot:
+        names = " or ".join(f"--pool {pool.name}" for pool in pools)
+        spot = ", whose nodes can be taken away" if pools[0].spot else ""
+        raise ImportingError(f"it takes all {resource} of its machine: write {names}{spot}")
+    return pools[0]

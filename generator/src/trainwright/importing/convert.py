@@ -22,7 +22,7 @@ from trainwright.importing import (
     shortest,
 )
 from trainwright.importing.accounting import Account
-from trainwright.importing.choice import choices
+from trainwright.importing.choice import choices, filled
 from trainwright.importing.differing import Differing
 from trainwright.importing.equivalence import NormalForm
 from trainwright.importing.kept_names import staying
@@ -81,7 +81,11 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
         )
     with naming(f"{source.place}: {source.title}"):
         named = source.pool if source.pool in place.environment.pools else ""
-        ways = choices(place.environment, source.pod(), pool or named)
+        wanted = pool or named
+        if fills := filled(place.environment, (source.pod(), *source.serving()), wanted):
+            source, wanted = replace(source, fills=fills), fills.name
+            run = source.run()
+        ways = choices(place.environment, source.pod(), wanted)
         # A command that is kept whole would look for its script where none is any more, and that of
         # a RayJob is not a command line of a shell: KubeRay starts Ray.
         whole = not companions.script(run) and run.pods[0].program.launcher != "ray"
@@ -238,12 +242,17 @@ def _without(spec: Mapping[str, Data], path: Pointer) -> dict[str, Data] | None:
     return None
 
 
-_NEEDED = frozenset({"image", "entrypoint", "apiVersion", "kind"})
+_NEEDED = frozenset({"image", "entrypoint", "nodes", "apiVersion", "kind"})
 
 
 def _notes(source: Source, spec: Mapping[str, Data]) -> Iterator[str]:
     """Yield what to know of a spec that is not an error: nulls, its script, spellings."""
     yield from unfilled_variables(source)
+    if pool := source.fills:
+        yield (
+            f"all {pool.resource} of its machine are the {pool.gpus_per_node} of a node of the "
+            f"pool {pool.name}: --pool names another"
+        )
     without = [path.dotted for path, value in leaves(spec) if value is None]
     if without:
         yield (

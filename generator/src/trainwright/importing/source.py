@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from trainwright.datatypes import quantity
 from trainwright.datatypes.data import Data
+from trainwright.datatypes.environment import Pool
 from trainwright.datatypes.errors import TrainwrightError
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
@@ -19,7 +20,7 @@ from trainwright.importing.equivalence import form
 from trainwright.importing.equivalence.form import NormalForm
 from trainwright.kinds import operators
 from trainwright.kinds.reading import ImportingError, NotImported, Reason, SourceObject
-from trainwright.objects.pods.pod import Pod, Workload
+from trainwright.objects.pods.pod import ALL, Pod, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class Source:
     is_made: bool = False  # its objects are generated: people wrote only what has another name
     unsaid: str = ""  # why no spec can say it
     pool: str = ""  # of nodes, as the input names it: used if the environment has such a pool
+    fills: Pool | None = None  # whose nodes have "all" the accelerators that it takes
 
     @property
     def title(self) -> str:
@@ -63,7 +65,7 @@ class Source:
         title = f"{self.place}: {self.title}"
         _refuse_millions(self.manifests(), title)
         with naming(title):
-            return read(self.manifests(), operators.workload(self.manifests()), sampled=sampled)
+            return read(self.manifests(), self.made_of(self.manifests()), sampled=sampled)
 
     def check(self, kubernetes: str) -> None:
         """Raise ImportingError for a value that violates the schema of its object's kind.
@@ -88,7 +90,26 @@ class Source:
         """
         manifests = self.manifests()
         _refuse_millions(manifests, self.title)
-        return operators.workload(manifests)
+        return self.made_of(manifests)
+
+    def made_of(self, manifests: tuple[Manifest, ...]) -> Workload:
+        """Return the pods that the operator makes of manifests, with the devices of their node
+        where they take all of them.
+        """
+        workload = operators.workload(manifests)
+        if self.fills is None:
+            return workload
+        return replace(workload, pods=workload.pods.mapped(self._counted))
+
+    def _counted(self, pod: Pod) -> Pod:
+        """Return a pod with the number of accelerators of a node in place of all."""
+        assert self.fills is not None
+        number = {self.fills.resource: str(self.fills.gpus_per_node or ALL)}
+        counted = {
+            kind: {name: number.get(name, n) if n == ALL else n for name, n in amounts.items()}
+            for kind, amounts in pod.resources.items()
+        }
+        return replace(pod, resources=counted)
 
     def serving(self) -> tuple[Pod, ...]:
         """Return the first pod of each role."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.datatypes.data import Data, dig, mapping, mappings, sequence, text
 from trainwright.kinds.compose import notation
+from trainwright.objects.pods.pod import ALL
 
-ALL = "all"  # of its machine
 # https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
 _CDI = re.compile(r"(?P<kind>[\w.-]+/[\w.-]+)=(?P<device>[\w.:-]+)")
 # Values by which NVIDIA's runtime gives a container no GPU.

@@ -21,6 +21,9 @@ class ManifestError(TrainwrightError):
     """Raised if an operator cannot make pods of an object; the message gives the reason."""
 
 
+ALL = "all"  # in place of a number of accelerators: those of the machine
+
+
 @dataclass(frozen=True, slots=True)
 class EnvVar:
     """One entry of a container's env.
