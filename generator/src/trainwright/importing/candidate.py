@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.data import Data, dig, mappings, sequence, stated, text
+from trainwright.datatypes.data import Data, dig, digits, mappings, sequence, stated, text
 from trainwright.datatypes.durations import clock
 from trainwright.datatypes.environment import Environment, Pool
 from trainwright.datatypes.fields import spelled
@@ -34,7 +34,7 @@ from trainwright.objects.pods.launchers import LAUNCHERS, SWITCH
 from trainwright.objects.pods.pod import Pod, Workload
 from trainwright.objects.pods.probes import patience
 from trainwright.specs import fields, layers
-from trainwright.specs.merge import merge, without_nulls
+from trainwright.specs.merge import without_nulls
 
 _API = {"apiVersion": "trainwright.io/v1alpha1", "kind": "JobSpec"}
 _TOPOLOGIES = dict(zip(("required", "preferred"), TOPOLOGY, strict=False))
@@ -174,8 +174,7 @@ def _serving(pod: Pod) -> dict[str, Data]:
 
 def complete(spec: Mapping[str, Data], place: ImportContext) -> dict[str, Data]:
     """Return the spec with a null for everything that it would inherit but does not set."""
-    inherited = place.inherited_in(spec.get("pool") or "")
-    completed = {**spec, **merge(dict(_nulls(spec, inherited)), _maps(spec))}
+    completed = {**spec, **_completed(spec, place.inherited_in(spec.get("pool") or ""))}
     roles = {name: _complete_role(name, completed, place) for name in spec.get("roles", {})}
     return {**completed, **({"roles": roles} if roles else {})}
 
@@ -188,7 +187,7 @@ def _complete_role(name: str, spec: Mapping[str, Data], place: ImportContext) ->
     inherited = without_nulls(layers.of_role(above, name).data)
     allowed = fields.field("job", Pointer.of("roles", name)).keys.keys() - {"pool"}
     theirs = {key: inherited[key] for key in sorted(allowed) if inherited.get(key) is not None}
-    return {**own_fields, **merge(dict(_nulls(own_fields, theirs)), _maps(own_fields))}
+    return {**own_fields, **_completed(own_fields, theirs)}
 
 
 # Without them there is no job, so that they can only be said otherwise and not be removed.
@@ -197,18 +196,17 @@ _NEEDED = frozenset(
 )
 
 
-def _nulls(spec: Mapping[str, Data], inherited: Mapping[str, Data]) -> Iterator[tuple[str, Data]]:
+def _completed(own: Mapping[str, Data], inherited: Mapping[str, Data]) -> dict[str, Data]:
+    """Return values with a null for each that they inherit; those that are there already stay."""
+    filled: dict[str, Data] = {}
     for key, value in inherited.items():
         if key in _NEEDED:
             continue
-        if isinstance(value, Mapping) and isinstance(spec.get(key), Mapping):
-            yield key, dict(_nulls(spec[key], value))
-        elif key not in spec:
-            yield key, None
-
-
-def _maps(spec: Mapping[str, Data]) -> dict[str, Data]:
-    return {key: value for key, value in spec.items() if isinstance(value, Mapping)}
+        if isinstance(value, Mapping) and isinstance(own.get(key), Mapping):
+            filled[key] = _completed(own[key], value)
+        elif key not in own:
+            filled[key] = None
+    return {**filled, **{key: value for key, value in own.items() if key not in filled}}
 
 
 # --- parts ---------------------------------------------------------------------------------------
@@ -390,7 +388,8 @@ def _retries(source: Source, run: NormalForm) -> int | None:
     limit = run.pods[0].restart.limit
     if limit == "unlimited":
         written = dict(source.pod().env).get("PET_MAX_RESTARTS", "")
-        return min(int(written), _MOST_RETRIES) if written.isdigit() else _RETRIES
+        number = digits(written)
+        return _RETRIES if number is None else min(number, _MOST_RETRIES)
     return max(1, limit // run.nodes) if limit and _counts_pods(source) else limit
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
-from trainwright.datatypes.quantity import format_binary, parse
+from trainwright.datatypes.quantity import count, format_binary, parse
 from trainwright.datatypes.same import Difference
 from trainwright.importing import reasons
 from trainwright.importing.equivalence import in_words, sentence
@@ -52,8 +52,9 @@ _ANY_POD = ("every pod", "pod 0")  # all of them, or the one that is there
 
 def _quantity(size: Data) -> Data:
     """Return bytes as a quantity, if that is the same number."""
-    shown = format_binary(size) if isinstance(size, int) else size
-    return shown if isinstance(size, int) and parse(str(shown)) == size else size
+    number = count(size)
+    shown = "" if number is None else format_binary(number)
+    return shown if shown and parse(shown) == number else size
 
 
 _TABLE = table(__file__, "differences.yaml")
