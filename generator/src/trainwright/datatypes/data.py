@@ -89,6 +89,13 @@ def integer(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def digits(text: str) -> int | None:
+    """Return the number that a text of digits is; None for any other, or one that counts nothing:
+    more than 18 digits, which no field holds.
+    """
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else None
+
+
 def extended(amounts: Mapping[str, Any]) -> dict[str, Any]:
     """The extended resources ("nvidia.com/gpu") among resource amounts."""
     return {

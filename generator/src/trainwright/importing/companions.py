@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from trainwright.datatypes.data import Data, dig, mapping, stated, text
+from trainwright.datatypes.data import Data, dig, digits, mapping, stated, text
 from trainwright.datatypes.manifest import Manifest
 from trainwright.findings import credentials
 from trainwright.importing import fetched, monitors
@@ -189,7 +189,7 @@ def metrics(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
     bodies = [m.body for m in manifests if m.identity[:2] == _MONITOR]
     named = [number for body in bodies for number in monitors.scraped(body, (pod,))]
     named += [value for name, value in pod.env if name == monitors.VARIABLE]
-    numbers = [int(number) for number in named if number.isdecimal()]
+    numbers = [number for number in map(digits, named) if number is not None]
     return {"port": min(numbers)} if numbers else {}
 
 

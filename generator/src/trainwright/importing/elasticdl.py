@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 
 from trainwright.datatypes.data import Data, stated
+from trainwright.datatypes.finding import Location
 from trainwright.datatypes.pointer import Pointer, with_value
 from trainwright.importing import options
 from trainwright.importing.commandline import CommandReader, Line, call, taken_literally
@@ -27,7 +28,7 @@ _VENDOR_GPU = {"gpu": "nvidia.com/gpu", "disk": "ephemeral-storage"}
 def _read(line: Line) -> Source:
     given, unknown = options.parse(line, 2, _OPTIONS, strict=False)
     for needed in ("--job_name", "--job_command"):
-        if needed not in given:
+        if not given.get(needed):
             raise ImportingError(f"{line.place}: elasticdl train: {needed} is missing")
     strategy = given.get("--distribution_strategy", "ParameterServerStrategy")
     if strategy not in ("AllreduceStrategy", "Local", ""):
@@ -36,7 +37,7 @@ def _read(line: Line) -> Source:
             "does: only AllreduceStrategy and Local are data-parallel"
         )
     image = given.get("--worker_image") or given.get("--image_name", "")
-    body, names = _manifest(given, str(image))
+    body, names = _manifest(given, str(image), line.place)
     unread = {k: v for k, v in given.items() if k != "--image_name" or "--worker_image" in given}
     return Source(
         kind=KIND.kind,
@@ -56,14 +57,16 @@ _POD = "/spec/pytorchReplicaSpecs/Worker/template/spec"
 _CONTAINER = f"{_POD}/containers/0"
 
 
-def _manifest(given: dict[str, Data], image: str) -> tuple[dict[str, Data], dict[str, str]]:
-    """Return the manifest, and which option each part of it is from."""
-    workers = int(str(given.get("--num_workers", "2")))
+def _manifest(
+    given: dict[str, Data], image: str, place: Location
+) -> tuple[dict[str, Data], dict[str, str]]:
+    """Return the manifest, and which option each part of it is from. Raise ImportingError."""
+    workers = _workers(given, place)
     container = {
         "name": "pytorch",
         "image": image,
         "imagePullPolicy": "Always",
-        "command": shlex.split(str(given["--job_command"])),
+        "command": _words(str(given["--job_command"]), place),
     }
     worker = {"replicas": workers, "template": {"spec": {"containers": [container]}}}
     spec = {
@@ -83,6 +86,25 @@ def _manifest(given: dict[str, Data], image: str) -> tuple[dict[str, Data], dict
         f"{_CONTAINER}/command": "--job_command",
         **names,
     }
+
+
+def _workers(given: dict[str, Data], place: Location) -> int:
+    written = str(given.get("--num_workers", "2"))
+    if not re.fullmatch(r"[1-9]\d{0,8}", written, re.ASCII):
+        raise ImportingError(
+            f"{place}: elasticdl train: --num_workers is {shown('', written)}, and no number: "
+            "write one"
+        )
+    return int(written)
+
+
+def _words(command: str, place: Location) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise ImportingError(
+            f"{place}: elasticdl train: --job_command has a quote that is not closed: close it"
+        ) from error
 
 
 def _amounts(text: str) -> dict[str, str]:

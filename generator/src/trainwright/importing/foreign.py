@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from trainwright.datatypes.data import Data, mapping, mappings, sequence
+from trainwright.datatypes.data import Data, digits, mapping, mappings, sequence
 from trainwright.datatypes.groupkind import GroupKind
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer, holders, lookup, scalars
@@ -308,8 +308,8 @@ def _task(
     spec = mapping(template.get("spec"))
     containers = [dict(container) for container in mappings(spec.get("containers"))]
     if containers:
-        port = options.get("port", "")
-        meets = {"name": "pytorchjob-port", "containerPort": int(port) if port.isdigit() else 23456}
+        port = digits(options.get("port", "")) or 23456
+        meets = {"name": "pytorchjob-port", "containerPort": port}
         ports = [*sequence(containers[0].get("ports")), meets]
         containers[0] |= {"name": PYTORCHJOB.container, "ports": ports}
     own = {key: value for key, value in spec.items() if key != "restartPolicy"}

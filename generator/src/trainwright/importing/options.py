@@ -70,6 +70,9 @@ def parse(
         context = command.make_context(name, list(line.words[skip:]), resilient_parsing=False)
     except click.UsageError as error:
         raise ImportingError(f"{line.place}: {name}: {error.format_message()}") from error
+    for key, value in context.params.items():
+        if isinstance(value, tuple) and None in value:
+            raise ImportingError(f"{line.place}: {name}: {key} has no value: write it behind =")
     given = {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in context.params.items()

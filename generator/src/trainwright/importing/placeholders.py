@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainwright.datatypes.data import Data, mapping, sequence
+from trainwright.datatypes.data import Data, digits, mapping, sequence
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer, lookup, mapped, scalars
 from trainwright.importing.kept_names import is_variable
@@ -31,7 +31,8 @@ def filled(part: SourceObject, values: Mapping[str, str]) -> SourceObject:
         whole = PLACEHOLDER.fullmatch(scalar)
         if whole and _name(whole) in values:
             given = values[_name(whole)]
-            return int(given) if given.isdecimal() else given
+            number = digits(given)
+            return given if number is None else number
         return PLACEHOLDER.sub(value, scalar)
 
     return replace(part, body=mapped(part.body, with_values)) if values else part

@@ -7,6 +7,8 @@ from fnmatch import fnmatchcase
 from operator import eq, ge, gt, le, lt, ne
 from typing import TYPE_CHECKING, TypeAlias
 
+from trainwright.datatypes.data import digits
+
 if TYPE_CHECKING:
     from tree_sitter import Node
 
@@ -60,8 +62,9 @@ def _binary(node: Node, expand: Expand) -> bool | None:
     if sign in ("=", "==", "!="):
         is_equal = fnmatchcase(first, second) if right.type != "string" else first == second
         return is_equal is (sign != "!=")
-    if sign in _NUMBERS and first.isdecimal() and second.isdecimal():
-        return _NUMBERS[sign](int(first), int(second))
+    number, other = digits(first), digits(second)
+    if sign in _NUMBERS and number is not None and other is not None:
+        return _NUMBERS[sign](number, other)
     return None
 
 

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from trainwright.datatypes.data import Data, mapping, mappings
+from trainwright.datatypes.data import Data, digits, mapping, mappings
 from trainwright.datatypes.durations import SECONDS
 from trainwright.datatypes.pointer import Pointer, with_value
 from trainwright.objects.pods import command
@@ -30,7 +30,7 @@ _UNIT = re.compile(
 )
 _TOLERATION = re.compile(r"([\w./-]+)(?:=([\w.-]*))?(?::(NoSchedule|PreferNoSchedule|NoExecute))?")
 _RANGE = re.compile(r"(\d+) ?[:-] ?(\d+)")
-_CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+_CLOCK = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?")
 _AMOUNT = re.compile(r"(\d+) ?(s|m|h|d|w)(?:ec|in|r|econd|inute|our|ay|k|eek)?s?")
 _ASSIGNED = re.compile(r"[A-Za-z_][\w.-]*=")
 _OPERATORS = frozenset({"&&", "||", ";", "|"})  # of a shell
@@ -148,10 +148,12 @@ def gpu_count(value: Data) -> int | None:
     """Return the number of GPUs in Slurm's `4`, "4", `gpu:4` or `gpu:a100:4`, or None."""
     for resource in str(value).split(","):
         name, *rest = resource.partition("(")[0].split(":")
-        if name.isdecimal() and not rest:
-            return int(name)
+        count = digits(name)
+        if count is not None and not rest:
+            return count
         if name == "gpu":
-            return int(rest[-1]) if rest and rest[-1].isdecimal() else 1
+            own = digits(rest[-1]) if rest else None
+            return 1 if own is None else own
     return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from trainwright.datatypes.data import Data, mapping, sequence
+from trainwright.datatypes.data import Data, digits, mapping, sequence
 
 # `$$` is a dollar sign; $NAME and ${NAME...} are taken from the shell that starts it all.
 _INTERPOLATION = re.compile(r"\$(?:\$|([A-Za-z_]\w*)|\{([A-Za-z_]\w*+)[^}]{0,500}+\})")
@@ -43,8 +43,9 @@ def with_defaults(value: str) -> Data:
     Where that is all of the value, Compose reads a number as a number.
     """
     whole = _DEFAULT.fullmatch(value)
-    if whole and whole["name"] and whole["default"].isdecimal():
-        return int(whole["default"])
+    number = digits(whole["default"]) if whole and whole["name"] else None
+    if number is not None:
+        return number
     return _DEFAULT.sub(lambda m: m[0] if m["name"] is None else m["default"], value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.datatypes.data import Data, mapping, sequence, text
+from trainwright.datatypes.data import Data, digits, mapping, sequence, text
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.pointer import Pointer
 from trainwright.kinds.compose import KIND, notation
@@ -48,7 +48,8 @@ def _service(name: str, service: Mapping[str, Data]) -> tuple[dict[str, Data], d
         },
     }
     grace = text(service.get("stop_grace_period")).removesuffix("s")
-    return container, {"terminationGracePeriodSeconds": int(grace)} if grace.isdigit() else {}
+    seconds = digits(grace)
+    return container, {} if seconds is None else {"terminationGracePeriodSeconds": seconds}
 
 
 def _port(exposed: str) -> dict[str, Data]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
+from trainwright.datatypes.data import digits
 from trainwright.datatypes.frozen import dataclass
 from trainwright.objects.pods import command as commands
 from trainwright.objects.pods.command import Command
@@ -160,10 +161,10 @@ _MOST_DIGITS = 6  # more processes than that are a mistake, and not to be counte
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() and len(text) <= _MOST_DIGITS else None
+    return digits(text) if text and len(text) <= _MOST_DIGITS else None
 
 
 def _accelerators(pod: Pod) -> int:
     """Return how many accelerators `auto` counts on the node: those of the pod's limits."""
     limits = pod.resources.get("limits", {})
-    return sum(int(n) for name, n in limits.items() if name.endswith("gpu") and n.isdigit())
+    return sum(_number(n) or 0 for name, n in limits.items() if name.endswith("gpu"))
