@@ -494,3 +494,47 @@ def environment(root: Path, target: str) -> Path:
         encoding="utf-8",
     )
     return root
+
+
+def test_findings_are_where_people_wrote_what_they_are_about(tmp_path: Path) -> None:
+    """Never all of them at srun."""
+    headers = f"{TWO_NODES}\n--mem=240GiB\n--gres=gpu:8,nvme:1\n--container-env=A"
+    body = "export MASTER_ADDR=a\nexport WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567\nexport OUT=/a/$USER\nB=/b/$USER srun python a.py"
+    (one,) = imported(tmp_path, headers, body).imported
+    lines = {left.field: (left.place.line, left.why) for left in one.left}
+    unknown = "only the running script knows it: write its value, or import it with --set USER=…"
+    assert lines["MASTER_ADDR"] == (9, "the launcher and the target set it")
+    assert lines["export"][0] == 10
+    assert lines["/a/${USER}"] == (11, unknown)
+    assert lines["/b/${USER}"] == (12, unknown)
+    assert lines["--mem"] == (5, "use resources.memory")
+    assert lines["--gres"][0] == 6
+    assert lines["--container-env"][0] == 7
+    assert "--nodes" not in lines
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torchrun --standalone --nproc-per-node=gpu a.py",
+        "accelerate launch --multi_gpu a.py",
+        "deepspeed --include localhost:0,1 a.py",
+        "#SBATCH --nodes=1\nsrun torchrun --nproc-per-node=gpu a.py",
+    ],
+)
+def test_a_process_for_each_gpu_cannot_run_without_any(line: str) -> None:
+    inputs = ImportInput()
+    inputs.commands("a.sh", f"#!/bin/bash\n{line}\n")
+    done = run(HERE, inputs, ImportOptions(environment="lab", write=False, image="a/b:1"))
+    (one,) = done.imported
+    (why,) = [left.why for left in one.left if left.severity is Loss.CANNOT_RUN]
+    assert why.endswith("and it starts one process for each: write resources.gpu")
+
+
+def test_more_nodes_than_the_pool_has_are_said_once(tmp_path: Path) -> None:
+    done = imported(
+        tmp_path, "--nodes=2000\n--gpus-per-node=8\n--partition=h100", "srun python a.py"
+    )
+    assert done.imported == ()
+    (problem,) = done.problems
+    assert "nodes is 2000, it must be at most 1000" in problem

@@ -45,15 +45,16 @@ class ShellCommand:
     """One command that a script starts, its words expanded as far as they are known.
 
     `environment` has the variables that the script has exported by then, and those in front of the
-    command. `block` is what encloses it ("if", "a loop"), empty if it is sure to run once.
-    `writes` is the file that its output goes to. The script does not wait for a command in the
-    `background`.
+    command; `set_at` are line and column of what sets a variable. `block` is what encloses it
+    ("if", "a loop"), empty if it is sure to run once. `writes` is the file that its output goes to.
+    The script does not wait for a command in the `background`.
     """
 
     words: tuple[str, ...]
     line: int
     column: int
     environment: Mapping[str, str] = field(default_factory=dict)
+    set_at: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     block: str = ""
     writes: str = ""
     background: bool = False
@@ -80,6 +81,7 @@ class _Script:
         self._variables = variables
         self._undecided: set[str] = set()  # variables whose value depends on what is not known
         self._exported: dict[str, None] = {}
+        self._set_at: dict[str, tuple[int, int]] = {}
         self._functions: dict[str, Node] = {}
         self._written: dict[str, tuple[str, ...]] = {}  # the last command that wrote each file
         self._arguments: tuple[str, ...] | None = None  # of the function that is called
@@ -243,22 +245,24 @@ class _Script:
 
     def _command(self, node: Node, block: str) -> ShellCommand:
         own: dict[str, str] = {}
+        set_at: dict[str, tuple[int, int]] = {}
         words: list[str] = []
         for child in node.named_children:
             if child.type == "variable_assignment":
                 name, value = self._assignment(child)
-                own[name] = _joined(value)
+                own[name], set_at[name] = _joined(value), _start(child)
             elif child.type not in ("file_redirect", "herestring_redirect"):
                 inner = child.named_children[0] if child.type == "command_name" else child
                 words += self._words(inner)
         if words[:1] == ["export"]:
-            self._export(words[1:])
-        row, column = node.start_point
+            self._export(words[1:], _start(node))
+        line, column = _start(node)
         return ShellCommand(
             words=tuple(words),
-            line=row + 1,
-            column=column + 1,
+            line=line,
+            column=column,
             environment={**dict(self._environment()), **own},
+            set_at={**self._set_at, **set_at},
             block=block,
             writes=next(map(self._string, _redirected(node, ">", ">>", "&>", ">|")), ""),
             background=_is_in_background(node),
@@ -281,16 +285,18 @@ class _Script:
             elif child.type == "variable_name" and exports:
                 self._exported[_text(child)] = None
 
-    def _export(self, words: Sequence[str]) -> None:
+    def _export(self, words: Sequence[str], at: tuple[int, int]) -> None:
         for word in words:
             name, equals, value = word.partition("=")
             self._exported[name] = None
             if equals:
                 self._set(name, value)
+                self._set_at[name] = at
 
     def _assign(self, node: Node) -> tuple[str, Value]:
         name, value = self._assignment(node)
         self._set(name, value)
+        self._set_at[name] = _start(node)
         return name, value
 
     def _assignment(self, node: Node) -> tuple[str, Value]:
@@ -547,6 +553,12 @@ def _blanks(node: Node) -> int:
     """Return how many leading blanks the parser adds to an expansion that follows another one."""
     text = node.text or b""
     return 0 if node.type == "string_content" else len(_BLANKS.match(text)[0])  # type: ignore[index]
+
+
+def _start(node: Node) -> tuple[int, int]:
+    """Return the line and column at which a node begins, both from 1."""
+    row, column = node.start_point
+    return row + 1, column + 1
 
 
 def _text(node: Node) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
 from trainwright.importing import shell
 from trainwright.importing.slurm import left, manifest
@@ -113,38 +114,39 @@ def _source(
     folder = manifest.folder(given, commands, step)
     job = manifest.job(given, amounts, command, step, folder)
     bodies = [manifest.elastic(job, meets.elastic)] if meets.elastic else [job, manifest.service()]
-    called = manifest.called(in_slurm=step.in_slurm)
-    parts = (
-        SourceObject(
-            body=b, place=lambda at: options.place(called(at)), called=called, given=options.texts
-        )
-        for b in bodies
-    )
+    called = manifest.called(given, in_slurm=step.in_slurm)
+
+    def written(body: Mapping[str, Data]) -> SourceObject:
+        def at(pointer: str) -> Location:
+            variable = manifest.variable(body, pointer)
+            return step.setting(variable) if variable else options.place(called(pointer))
+
+        return SourceObject(body=body, place=at, called=called, given=options.texts)
+
+    mounts = options.place("--container-mounts")
     unknown = (
-        *command,
-        *manifest.environment(step).values(),
-        *str(given.get("--container-mounts", "")).split(","),
+        *((word, place) for word in command),
+        *((text, step.setting(name)) for name, text in manifest.environment(step).items()),
+        *((text, mounts) for text in str(given.get("--container-mounts", "")).split(",")),
     )
     return Source(
         kind="Slurm" if step.in_slurm else "Shell",
         name=name,
         target=manifest.ELASTIC if meets.elastic else manifest.TARGET,
-        parts=tuple(parts),
+        parts=tuple(map(written, bodies)),
         left=left.named(
             *left.options(options),
-            *left.mounts(given, options.place("--container-mounts")),
+            *left.mounts(given, mounts),
             *step.left,
             *meets.left,
             *left.commands(commands, step),
             *left.variables(step),
             *left.unknown_options(step),
-            *left.unknown(place, unknown),
-            *left.per_run(
-                place, command, manifest.environment(step), str(given.get("--container-mounts", ""))
-            ),
+            *left.unknown(unknown),
+            *left.per_run(step, command, mounts),
             *left.ran_by(step),
             *assumed,
-            *left.launched_otherwise(step, amounts),
+            *left.launched_otherwise(step, amounts, options),
             *left.not_for_pods(step, amounts),
             *left.started_elsewhere(step),
             *left.logged(step),

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location
 from trainwright.datatypes.frozen import dataclass
-from trainwright.documents.validation.other_forms import gpu_count
+from trainwright.documents.validation.other_forms import clock, gpu_count
 from trainwright.importing import shell
 from trainwright.importing.names import OWN_NAME
-from trainwright.kinds.reading import ImportingError
+from trainwright.kinds.reading import ImportingError, shown
 
 RANK = "$(JOB_COMPLETION_INDEX)"
 # What each run has of its own: the number of a job, and that of a shell's process.
@@ -96,22 +96,38 @@ def _whole(given: Mapping[str, Data], name: str, otherwise: int, place: Place) -
     if name not in given:
         return otherwise
     text = str(given[name])
-    match = re.fullmatch(r"(?:[a-zA-Z][\w.-]*:)?(\d+)(?:-\d+|\(x\d+\))?", text)
+    match = re.fullmatch(r"(?:[a-zA-Z][\w.-]*:)?([0-9]{1,9})(?:-\d+|\(x\d+\))?", text)
     if match is None:
-        raise ImportingError(f"{place(name)}: sbatch: {name} is {text}, and no number: write one")
+        said = shown(name, text)
+        raise ImportingError(f"{place(name)}: sbatch: {name} is {said}, and no number: write one")
     return int(match[1])
 
 
+_SIZE = re.compile(r"([0-9]{1,18})([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"": "Mi", "K": "Ki", "M": "Mi", "G": "Gi", "T": "Ti"}
 
 
 def _memory(given: Mapping[str, Data], *, cpus: int, gpus: int) -> str:
     """Return the memory per node as a quantity; empty for all that the node has (0 in Slurm)."""
     for name, times in (("--mem", 1), ("--mem-per-cpu", cpus), ("--mem-per-gpu", gpus)):
-        match = re.fullmatch(r"(\d+)([KMGT]?)[Bb]?", str(given.get(name, "")).upper())
+        match = _SIZE.fullmatch(str(given.get(name, "")))
         if match and int(match[1]) * times:
-            return f"{int(match[1]) * times}{_UNITS[match[2]]}"
+            return f"{int(match[1]) * times}{_UNITS[match[2].upper()]}"
     return ""
+
+
+def unread(given: Mapping[str, Data]) -> Iterator[tuple[str, str]]:
+    """Yield options whose values are none of Slurm's, or say more than is read, each with the field
+    of a spec that has the same.
+    """
+    if "--time" in given and clock(str(given["--time"])) is None:
+        yield "--time", "maxDuration"
+    for name in ("--mem", "--mem-per-cpu", "--mem-per-gpu"):
+        if name in given and not _SIZE.fullmatch(str(given[name])):
+            yield name, "resources.memory"
+    resources = str(given.get("--gres", "")).split(",")
+    if "--gres" in given and any(gpu_count(it) is None for it in resources):
+        yield "--gres", "resources.gpu, and resources.extended for other devices"
 
 
 def narrowed(amounts: NodeAmounts, given: Mapping[str, Data], place: Place) -> NodeAmounts:

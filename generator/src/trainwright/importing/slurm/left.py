@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from trainwright.datatypes.data import Data
+from trainwright.datatypes.data import Data, digits
 from trainwright.datatypes.finding import Location
-from trainwright.documents.validation.other_forms import clock
 from trainwright.documents.validation.other_names import of_job
 from trainwright.importing.commandline import LOGGED
 from trainwright.importing.equivalence.containers import places
@@ -24,8 +23,14 @@ from trainwright.importing.programs import (
     unwrapped,
 )
 from trainwright.importing.shell import ShellCommand
-from trainwright.importing.slurm.amounts import NodeAmounts
-from trainwright.importing.slurm.manifest import SELECTED, image_name, is_mount, is_of_the_image
+from trainwright.importing.slurm.amounts import NodeAmounts, unread
+from trainwright.importing.slurm.manifest import (
+    SELECTED,
+    environment,
+    image_name,
+    is_mount,
+    is_of_the_image,
+)
 from trainwright.importing.slurm.options import Given, option
 from trainwright.importing.slurm.step import (
     Step,
@@ -47,7 +52,7 @@ _SUBMITTED = (("$SLURM_SUBMIT_DIR",), ("${SLURM_SUBMIT_DIR}",), ("$PWD",), (".",
 def options(given: Given) -> Iterator[NotImported]:
     for name in given.values:
         known = option(name)
-        if not known.read and not name.startswith("--container"):
+        if not known.read:
             row = of_job(name.removeprefix("--"))
             why = row.why if row else known.why
             yield NotImported(name, given.place(name), given.texts[name], why, Loss(known.loss))
@@ -55,9 +60,8 @@ def options(given: Given) -> Iterator[NotImported]:
     if image and not image_name(image):
         why = "a cluster cannot pull a file: push the image, and name it with --image"
         yield NotImported("--container-image", given.place("--container-image"), image, why)
-    if "--time" in given.values and clock(str(given.values["--time"])) is None:
-        why = "use maxDuration"
-        yield NotImported("--time", given.place("--time"), given.texts["--time"], why)
+    for name, field in unread(given.values):
+        yield NotImported(name, given.place(name), given.texts[name], f"use {field}")
 
 
 def mounts(given: Mapping[str, Data], place: Location) -> Iterator[NotImported]:
@@ -126,7 +130,7 @@ def variables(step: Step) -> Iterator[NotImported]:
             why, severity = _BROUGHT, Loss.BEHAVIOUR
         elif not places(name):
             continue
-        yield NotImported(name, step.place, shown(name, value), why, severity)
+        yield NotImported(name, step.setting(name), shown(name, value), why, severity)
 
 
 _UNKNOWN = re.compile(r"\$(?!\(JOB_COMPLETION_INDEX\))(?:\{|\(|\w)|`")
@@ -140,8 +144,8 @@ def unknown_options(step: Step) -> Iterator[NotImported]:
         yield NotImported(shown("", text), step.place, "", why)
 
 
-def unknown(place: Location, texts: Sequence[str]) -> Iterator[NotImported]:
-    for text in dict.fromkeys(texts):
+def unknown(texts: Iterable[tuple[str, Location]]) -> Iterator[NotImported]:
+    for text, place in dict(texts).items():
         if _UNKNOWN.search(text):
             name = _NAMES.search(text)
             with_option = f", or import it with --set {name[1]}=…" if name else ""
@@ -149,19 +153,19 @@ def unknown(place: Location, texts: Sequence[str]) -> Iterator[NotImported]:
             yield NotImported(shown("", text), place, "", why, Loss.CANNOT_RUN)
 
 
-def per_run(
-    place: Location, command: Sequence[str], environment: Mapping[str, str], mounted: str
-) -> Iterator[NotImported]:
+def per_run(step: Step, command: Sequence[str], mounts: Location) -> Iterator[NotImported]:
     """Yield texts in which the name of the run stands for what each job of Slurm has of its own."""
     first = launched.parse(tuple(command)).program or 0  # what it meets by is the launcher's
-    texts = (*command[first:], *(f"{name}={text}" for name, text in environment.items()))
-    for text in dict.fromkeys(text for text in texts if OWN_NAME in text):
-        why = "the name of the run stands for what each job has of its own: its ID, or a date"
-        yield NotImported(shown("", text), place, "", why)
-    for text in mounted.split(","):
+    texts = dict.fromkeys(command[first:], step.place)
+    texts |= {f"{name}={text}": step.setting(name) for name, text in environment(step).items()}
+    for text, place in texts.items():
+        if OWN_NAME in text:
+            why = "the name of the run stands for what each job has of its own: its ID, or a date"
+            yield NotImported(shown("", text), place, "", why)
+    for text in str(step.given.get("--container-mounts", "")).split(","):
         if OWN_NAME in text:
             why = "each job has a folder of its own there: write under volumes what all runs share"
-            yield NotImported("--container-mounts", place, shown("", text), why, Loss.CANNOT_RUN)
+            yield NotImported("--container-mounts", mounts, shown("", text), why, Loss.CANNOT_RUN)
 
 
 def named(*losses: NotImported) -> tuple[NotImported, ...]:
@@ -179,7 +183,7 @@ def named(*losses: NotImported) -> tuple[NotImported, ...]:
 _WITH_A_RANK = "with a rank each: write the Python program that it starts, with launcher: torchrun"
 
 
-def launched_otherwise(step: Step, amounts: NodeAmounts) -> Iterator[NotImported]:
+def launched_otherwise(step: Step, amounts: NodeAmounts, options: Given) -> Iterator[NotImported]:
     """Yield srun's tasks that are not processes of the run, and nodes that start nothing."""
     name = program(step.words)
     if amounts.tasks > 1 and (is_launcher(step.words) or not launched.is_python(step.words[0])):
@@ -188,10 +192,12 @@ def launched_otherwise(step: Step, amounts: NodeAmounts) -> Iterator[NotImported
             why = "and each starts processes for all GPUs: one per node is imported"
             severity = Loss.BEHAVIOUR
         why = f"srun starts {name} {amounts.tasks} times per node, {why}"
-        yield NotImported("--ntasks-per-node", step.place, str(amounts.tasks), why, severity)
+        place = options.place("--ntasks-per-node")
+        yield NotImported("--ntasks-per-node", place, str(amounts.tasks), why, severity)
     if not step.is_of_srun and amounts.nodes == 1 and str(step.given.get("--nodes", 1)) != "1":
         why = "no srun starts the program on the other nodes, so that it trains on one"
-        yield NotImported("--nodes", step.place, str(step.given["--nodes"]), why)
+        place = options.place("--nodes")
+        yield NotImported("--nodes", place, str(step.given["--nodes"]), why)
 
 
 _UNNAMED = "no option has the GPUs of a node"
@@ -207,12 +213,14 @@ def gpus_of_launcher(
     """
     given = step.given
     processes = options_of(Container("", {"command": command})).get("nproc-per-node", "")
-    number = int(processes) if processes.isdecimal() else 0
+    number = digits(processes) or 0
     selected = "" if step.in_slurm else step.environment.get(SELECTED, "")
     if selected and not amounts.gpus:
         count = len(selected.split(","))
         why = f"{count} GPUs are requested: a pod sees those that it requests, numbered from 0"
-        return replace(amounts, gpus=count), (NotImported(SELECTED, step.place, selected, why),)
+        return replace(amounts, gpus=count), (
+            NotImported(SELECTED, step.setting(SELECTED), selected, why),
+        )
     on_cpu = "gloo" in " ".join(command) or "cpu" in str(given.get("--partition", ""))
     fewest = 1 if "--exclusive" in given else 2
     if amounts.gpus or on_cpu:
@@ -225,8 +233,21 @@ def gpus_of_launcher(
     )
     if fewest <= number <= _MOST_PROCESSES:
         return replace(amounts, gpus=number), (assumed,)
+    why = f"{_UNNAMED}, and it starts one process for each: write resources.gpu"
+    if _counts_gpus(command):
+        return amounts, (replace(assumed, why=why, severity=Loss.CANNOT_RUN),)
     none = replace(assumed, why=f"{_UNNAMED}, and none are requested: write resources.gpu")
     return amounts, () if step.in_slurm else (none,)
+
+
+def _counts_gpus(command: Sequence[str]) -> bool:
+    """Whether a launcher starts a process for each GPU that it finds."""
+    parsed = launched.parse(tuple(command))
+    if parsed.launcher == "deepspeed":
+        return {"num-gpus", "world-info"}.isdisjoint(parsed.options)
+    if parsed.launcher == "accelerate":
+        return "multi-gpu" in parsed.options and "num-processes" not in parsed.options
+    return parsed.options.get("nproc-per-node") == "gpu"
 
 
 def started_elsewhere(step: Step) -> Iterator[NotImported]:

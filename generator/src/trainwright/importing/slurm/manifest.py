@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from trainwright.datatypes.data import Data, dig, mapping, stated
+from trainwright.datatypes.pointer import lookup
 from trainwright.documents.validation.other_forms import clock
 from trainwright.importing.equivalence.containers import places
 from trainwright.importing.names import OWN_NAME
@@ -174,27 +175,30 @@ def is_mount(text: str) -> bool:
 
 _CONTAINER = "/spec/template/spec/containers/0"
 _WORKER = "/spec/pytorchReplicaSpecs/Worker"
+_LIMITS = f"{_CONTAINER}/resources/limits"
 _OF_SHELL = {
     f"{_CONTAINER}/command": "command",
     f"{_CONTAINER}/env": "export",
     f"{_CONTAINER}/workingDir": "cd",
 }
+# The options that decide a field: the first of them that is given is meant.
 _OF_SLURM = {
     "/spec/activeDeadlineSeconds": "--time",
     "/spec/backoffLimit": "--requeue",
-    "/spec/completions": "--nodes",
-    "/spec/parallelism": "--nodes",
+    "/spec/completions": "--nodes --ntasks",
     "/spec/template/spec/volumes": "--container-mounts",
     f"{_CONTAINER}/volumeMounts": "--container-mounts",
     f"{_CONTAINER}/image": "--container-image",
     f"{_CONTAINER}/command": "srun",
     f"{_CONTAINER}/env": "export",
-    f"{_CONTAINER}/workingDir": "--chdir",
-    f"{_CONTAINER}/resources": "--gres, --mem, --cpus-per-task",
+    f"{_CONTAINER}/workingDir": "--container-workdir --chdir cd",
+    f"{_LIMITS}/memory": "--mem --mem-per-cpu --mem-per-gpu",
+    f"{_LIMITS}/nvidia.com~1gpu": "--gpus-per-node --gres --gpus --gpus-per-task",
+    f"{_CONTAINER}/resources/requests/cpu": "--cpus-per-task --cpus-per-gpu",
 }
 
 
-def called(*, in_slurm: bool) -> Callable[[str], str]:
+def called(given: Mapping[str, Data], *, in_slurm: bool) -> Callable[[str], str]:
     """Return a function that maps a field of the manifest to what people wrote for it, else to
     itself.
     """
@@ -202,6 +206,16 @@ def called(*, in_slurm: bool) -> Callable[[str], str]:
 
     def written(pointer: str) -> str:
         field = pointer.replace(_WORKER, "/spec").replace("/spec/runPolicy", "/spec")
-        return next((name for prefix, name in names.items() if field.startswith(prefix)), pointer)
+        options = next((n.split() for at, n in names.items() if field.startswith(at)), [pointer])
+        return next((name for name in options if name in given), options[-1])
 
     return written
+
+
+def variable(body: Mapping[str, Data], pointer: str) -> str:
+    """Return the name of the variable that a pointer is inside of, or ""."""
+    entry = _VARIABLE.match(pointer)
+    return str(dig(lookup(body, entry[0]), "name")) if entry else ""
+
+
+_VARIABLE = re.compile(r".*/containers/0/env/\d+")

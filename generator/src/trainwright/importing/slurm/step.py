@@ -56,6 +56,11 @@ class Step:
     unknown: tuple[str, ...] = ()
     in_slurm: bool = True
 
+    def setting(self, variable: str) -> Location:
+        """Return where a variable has its value; the program's own place if that is unknown."""
+        at = self.command.set_at.get(variable)
+        return Location(self.place.file, *at) if at else self.place
+
     @property
     def is_of_srun(self) -> bool:
         return name_of(self.command) == "srun"
