@@ -118,3 +118,13 @@ def test_what_selects_the_pods_is_told_whether_it_still_does(
     found, _ = imported(tmp_path, JOB, other)
     (beside,) = found.beside
     assert why in beside.why
+
+
+def test_restarts_within_a_pod_that_are_another_number_are_behaviour(tmp_path: Path) -> None:
+    """Nodes that join or leave do not count as restarts, and so the number is of failures alone."""
+    job = copy.deepcopy(JOB)
+    job["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 2, "maxRestarts": 10}
+    job["spec"]["runPolicy"] = {"backoffLimit": 5}
+    job["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "Never"
+    _, one = imported(tmp_path, job)
+    assert left(one, "/spec/elasticPolicy/maxRestarts") == [Loss.BEHAVIOUR]
