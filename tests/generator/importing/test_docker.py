@@ -262,9 +262,18 @@ def test_options_are_shown_as_they_are_written() -> None:
     (made,) = command(line).imported
     assert made.source.title == "Docker/sft"
     shown = {left.field: left.value for left in made.left}
-    assert shown["--gpus"] == "all"
     assert shown["--ipc"] == "host"
     assert "80:80" in shown["--publish"]
+    (note, *_) = made.notes
+    assert (
+        note
+        == "all nvidia.com/gpu of its machine are the 2 of a node of the pool any-gpu: --pool names another"
+    )
+
+
+def test_a_folder_of_the_shell_is_shown_as_it_is_written() -> None:
+    (made,) = command("docker run -v $PWD:/a registry.example.com/a:1 python a.py").imported
+    assert {"$PWD:/a"} == {left.value for left in made.left if left.field == "--volume"}
 
 
 @pytest.mark.parametrize(
@@ -280,3 +289,37 @@ def test_a_command_of_root_loses_what_it_needs(started: str, severity: Loss) -> 
     (dropped,) = [each for each in made.differing if "capabilities are dropped" in str(each)]
     assert dropped.severity is severity
     assert ("fails" in str(dropped)) is (severity is Loss.BEHAVIOUR)
+
+
+@pytest.mark.parametrize(
+    ("service", "field", "expected"),
+    [
+        ({"environment": {"WORLD_SIZE": "2", "A": "1"}}, "environment/WORLD_SIZE", Loss.COSMETIC),
+        ({"environment": ["WORLD_SIZE=2", "A=1"]}, "environment/0", Loss.COSMETIC),
+        ({"secrets": ["token"]}, "secrets", Loss.CANNOT_RUN),
+        ({"volumes": [{"type": "volume", "source": "a", "target": "/a"}]}, "volumes/0/type", Loss.COSMETIC),
+    ],
+)  # fmt: skip
+def test_what_is_left_of_a_service(
+    service: dict[str, Any], field: str, expected: Loss, tmp_path: Path
+) -> None:
+    torchrun = ["torchrun", "--nproc-per-node=2", "a.py"]
+    (one,) = compose(tmp_path, {"entrypoint": torchrun, **service}).imported
+    severities = [left.severity for left in one.left if left.field.endswith(field)]
+    assert severities == [expected], [str(left) for left in one.left]
+
+
+def test_amounts_of_a_service_itself_are_those_of_its_pod(tmp_path: Path) -> None:
+    """Never memory of the environment in place of the service's own."""
+    done = compose(tmp_path, {"mem_limit": "64g", "cpus": 16, "mem_reservation": "32g"})
+    assert spec(done)["resources"] == {
+        "memory": "32Gi",
+        "limits": {"cpu": "16", "memory": "64Gi"},
+    }
+    assert cannot_run(done) == []
+
+
+def test_a_volume_of_docker_is_one_by_itself() -> None:
+    line = "docker run --mount type=volume,source=v,target=/v registry.example.com/a:1 python a.py"
+    (made,) = command(line).imported
+    assert "--mount" not in {left.field for left in made.left}

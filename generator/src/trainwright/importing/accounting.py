@@ -25,7 +25,6 @@ from trainwright.importing.equivalence import comparison, form
 from trainwright.importing.equivalence.comparison import in_every_pod, values
 from trainwright.importing.equivalence.form import NormalForm
 from trainwright.importing.source import Source, naming, read
-from trainwright.kinds import operators
 from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import in_group
 
@@ -152,6 +151,7 @@ _IDENTITY = frozenset(
 )
 _NUMBER = re.compile(r"/\d+(?=/|$)")
 _MARK = re.compile(r"x(\d+)-mark")
+_ASSIGNS = re.compile(r"[A-Za-z_]\w*=")
 _TOO_FEW = 3  # to be worth it to mark them
 # Words that an API defines, in place of which it takes no others: OnFailure, Exists.
 _ENUMERATED = re.compile(r"[A-Z][a-zA-Z]*")
@@ -327,7 +327,7 @@ class _Part:
         manifests = (*(Manifest(body=each) for each in bodies), *self.source.assumed)
         try:
             with naming(self.source.title):
-                return read(manifests, operators.workload(manifests), sampled=True)
+                return read(manifests, self.source.made_of(manifests), sampled=True)
         except ImportingError:
             return None
 
@@ -387,6 +387,8 @@ def _others(value: Data) -> tuple[Data, ...]:
         return (not value,)
     if isinstance(value, int | float):
         return (value + 1, 0)
+    if isinstance(value, str) and _ASSIGNS.match(value):  # without its name it is another variable
+        return (f"{value}x",)
     if isinstance(value, str):
         return (f"{value}x", "Never", "1", "true")
     return ()

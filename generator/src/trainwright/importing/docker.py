@@ -30,6 +30,7 @@ def _read(line: Line) -> Source:
         body={"name": "", "services": {"train": mapped(service, _escaped)}},
         place=lambda _: line.place,
         called=call({f"/services/train{at}": name for at, name in names.items()}),
+        as_written=_unescaped,
     )
     ((_, part),) = services(file)
     written = {name: shown("", value) for name, value in given.items() if isinstance(value, str)}
@@ -37,7 +38,7 @@ def _read(line: Line) -> Source:
         kind="Podman" if line.words[0] == "podman" else "Docker",
         name=re.split(r"[:@]", named.rpartition("/")[2])[0],
         target=KIND.name,
-        parts=(replace(part, given=written),),
+        parts=(replace(part, given=written, as_written=_unescaped),),
         left=(
             *part.left,
             *options.left(_OPTIONS, given, line.place),
@@ -78,6 +79,10 @@ def _escaped(data: Data) -> Data:
     return data.replace("$", "$$") if isinstance(data, str) else data
 
 
+def _unescaped(text: str) -> str:
+    return text.replace("$$", "$")
+
+
 def _tmpfs(text: str) -> dict[str, Data]:
     target, _, options = text.partition(":")
     size = re.search(r"(?:^|,)size=([^,]+)", options)
@@ -101,6 +106,8 @@ def _mount(text: str) -> dict[str, Data]:
         fields[_MOUNT.get(key, key)] = value if equals else True
     if fields["type"] == "bind":
         fields["bind"] = {"create_host_path": False}
+    if fields["type"] == "volume":
+        del fields["type"]  # it is one by itself
     if "tmpfs-size" in fields:
         fields["tmpfs"] = {"size": fields.pop("tmpfs-size")}
     return fields
@@ -112,7 +119,7 @@ def _devices(text: str) -> list[Data]:
     A field that follows, as in `device=0,capabilities=utility`, is not a device.
     """
     ids = re.search(r'device=([^",=]+(?:,[^",=]+(?=[,"]|$))*)', text)
-    number = re.match(r"(?:count=)?(\d+)", text)
+    number = re.match(r"(?:count=)?([0-9]{1,9})", text)
     count: Data = int(number[1]) if number else "all"
     if ids and ids[1] != "all":
         count = len(ids[1].split(","))

@@ -200,7 +200,11 @@ class Reasons:
         """Whether a value belongs to a variable by which launchers find their ranks."""
         entry = _ENV.fullmatch(account.pointer)
         holder = lookup(self.source.parts[account.part].body, entry[1]) if entry else None
-        return isinstance(holder, Mapping) and places(str(holder.get("name", "")))
+        if isinstance(holder, Mapping):
+            return places(str(holder.get("name", "")))
+        above, name = account.pointer.parent.last, account.pointer.last
+        written = str(account.value).partition("=")[0] if name.isdecimal() else name
+        return above == "environment" and places(written)  # of a service
 
     def _of_the_environment(self, account: Account) -> list[str]:
         """Return why the environment refuses the field of a value, first what is about its own

@@ -115,6 +115,7 @@ class SourceObject(Manifest):
     given: Mapping[str, str] = field(default_factory=dict)  # values as written, by that name
     beside: bool = False  # not part of the workload, but there for it
     left: tuple[NotImported, ...] = ()  # not imported from what it was taken out of
+    as_written: Callable[[str], str] = str  # of a text: as people wrote it
 
     def not_imported(
         self,
@@ -127,7 +128,7 @@ class SourceObject(Manifest):
     ) -> NotImported:
         """Return a value of the object as not imported; `name` is its name, if not the last key."""
         called = self.called(pointer)
-        said = shown(name or Pointer(pointer).last, value)
+        said = self.as_written(shown(name or Pointer(pointer).last, value))
         return NotImported(called, self.place(pointer), self.given.get(called, said), why, severity)
 
 

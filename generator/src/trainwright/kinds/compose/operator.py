@@ -8,10 +8,20 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from trainwright.datatypes.data import Data, amount, dig, mapping, mappings, sequence, text
+from trainwright.datatypes.data import (
+    Data,
+    amount,
+    dig,
+    digits,
+    mapping,
+    mappings,
+    sequence,
+    stated,
+    text,
+)
 from trainwright.datatypes.manifest import Manifest
 from trainwright.kinds.compose import notation
 from trainwright.kinds.compose.accelerators import accelerators
@@ -31,7 +41,9 @@ from trainwright.objects.pods.template import ROLE_LABEL
 
 _GRACE = "10s"  # the default of stop_grace_period
 _TRIES = 3  # the default of `retries` in a health check
-_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?(?:(\d+)us)?")
+_DURATION = re.compile(
+    r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9}(?:\.\d+)?)s)?(?:(\d{1,9})ms)?(?:(\d{1,9})us)?"
+)
 
 
 def _pods(manifest: Manifest, _: Sequence[Manifest], __: int | None) -> Workload:
@@ -66,7 +78,8 @@ def _role(name: str, service: Mapping[str, Data]) -> str:
 def _index(name: str, service: Mapping[str, Data], index: int) -> int:
     """Return the number of a container in its role: the end of its service's name, else `index`."""
     role, number = _role(name, service), name.rpartition("-")[2]
-    return int(number) if name == f"{role}-{number}" and number.isdecimal() else index
+    own = digits(number) if name == f"{role}-{number}" else None
+    return index if own is None else own
 
 
 def _serving(services: Mapping[str, Mapping[str, Data]]) -> Iterator[tuple[str, Awaited]]:
@@ -203,12 +216,12 @@ def _security(service: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
     groups = sequence(service.get("group_add"))
     options = [str(option).replace("=", ":") for option in sequence(service.get("security_opt"))]
     pod: dict[str, Data] = {
-        field: int(value)
+        field: number
         for field, value in (("runAsUser", user), ("runAsGroup", group))
-        if value.isdigit()
+        if (number := digits(value)) is not None
     }
-    if groups and str(groups[0]).isdigit():
-        pod["fsGroup"] = int(groups[0])
+    if groups and (number := digits(str(groups[0]))) is not None:
+        pod["fsGroup"] = number
     unconfined = "seccomp:unconfined" in options
     pod["seccompProfile"] = {"type": "Unconfined" if unconfined else "RuntimeDefault"}
     named = {kind: list(sequence(service.get(f"cap_{kind}"))) for kind in ("add", "drop")}
@@ -250,8 +263,8 @@ def _ports(written: Data) -> Iterator[Port]:
         long = mapping(port)
         short = str(port).rpartition(":")[2].partition("/")[0].partition("-")[0]
         number = str(long.get("target")) if long else short
-        if number.isdecimal():
-            yield Port(text(long.get("name")), int(number))
+        if (port_number := digits(number)) is not None:
+            yield Port(text(long.get("name")), port_number)
 
 
 def _mounts(file: Mapping[str, Data], service: Mapping[str, Data]) -> Iterator[Mount]:
@@ -337,11 +350,21 @@ def _bytes(written: Data) -> str:
     return f"{number}{prefix}i" if prefix else number
 
 
+# Fields of a service itself, which stand for those below `deploy`.
+# https://docs.docker.com/reference/compose-file/services/#mem_limit
+_SHORT: Mapping[str, Callable[[Mapping[str, Data]], dict[str, Data]]] = {
+    "reservations": lambda service: stated({"memory": service.get("mem_reservation")}),
+    "limits": lambda service: stated(
+        {"cpus": service.get("cpus"), "memory": service.get("mem_limit")}
+    ),
+}
+
+
 def _resources(service: Mapping[str, Data]) -> dict[str, dict[str, str]]:
     written = mapping(dig(service, "deploy", "resources"))
     by_kind: dict[str, dict[str, str]] = {}
     for key, kind in (("reservations", "requests"), ("limits", "limits")):
-        amounts = mapping(written.get(key))
+        amounts = {**_SHORT[key](service), **mapping(written.get(key))}
         names = (("cpus", "cpu"), ("memory", "memory"))
         plain = {
             ours: _bytes(amounts[theirs]) if ours == "memory" else str(amounts[theirs])
@@ -361,7 +384,7 @@ def _restart(service: Mapping[str, Data]) -> Restart:
     policy, _, limit = str(service.get("restart") or "no").partition(":")
     if policy == "no":
         return Restart(limit=0)
-    return Restart(limit=int(limit) if limit.isdecimal() else None)
+    return Restart(limit=digits(limit))
 
 
 def _seconds(service: Mapping[str, Data], field: str, default: str) -> int:
