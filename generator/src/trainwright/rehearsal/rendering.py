@@ -121,7 +121,7 @@ def _without_nccl(flags: Mapping[str, Data]) -> dict[str, Data]:
 
 # Commands that change what is installed where they run.
 _INSTALLS = re.compile(
-    r"\b(?:(?:uv )?pip[\d.]*|conda|mamba|apt(?:-get)?|dnf|apk) (?:-\S+ )*(?:install|add)\b"
+    r"\b(?:(?:uv )?pip[\d.]*|conda|mamba|apt(?:-get)?|dnf|apk) (?:-\S+ ){0,4}(?:install|add)\b"
 )
 
 

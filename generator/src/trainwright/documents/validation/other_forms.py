@@ -43,7 +43,7 @@ _BIND = re.compile(r"([a-z0-9-]+):(/[^:]+)(:ro)?")
 _FOLDER = re.compile(
     r"(?:([a-z0-9-]+)|(\.{0,2}/[^:]*|~[^:]*|\.\.?)):(/[^:]*[^:/])/?(:ro|:rw)?(?:,\w+)?"
 )
-_SCHEME = re.compile(r"[a-z]+://")  # of an image's address
+_SCHEME = re.compile(r"\A[a-z]+://")  # of an image's address
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where a container has it, and no file of ours
 
 
@@ -119,7 +119,7 @@ def duration(value: Data) -> str:
     if match := _AMOUNT.fullmatch(value.strip().lower()):
         amount = f"{int(match[1]) * 7}d" if match[2] == "w" else f"{match[1]}{match[2]}"
         return amount if int(match[1]) else ""
-    parts = re.split(r"(?:,| and)? +(?=[0-9])", value.strip())
+    parts = re.split(r"(?:,| and)?(?<! ) +(?=[0-9])", value.strip())
     amounts = [duration(part) for part in parts] if len(parts) > 1 else []
     if amounts and all(re.fullmatch("[0-9]+[dhms]", amount) for amount in amounts):
         return "".join(amounts)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from trainwright.datatypes.data import Data, dig, mapping, stated
-from trainwright.datatypes.pointer import lookup
+from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.documents.validation.other_forms import clock
 from trainwright.importing.equivalence.containers import places
 from trainwright.importing.names import OWN_NAME
@@ -193,7 +193,7 @@ _OF_SLURM = {
     f"{_CONTAINER}/env": "export",
     f"{_CONTAINER}/workingDir": "--container-workdir --chdir cd",
     f"{_LIMITS}/memory": "--mem --mem-per-cpu --mem-per-gpu",
-    f"{_LIMITS}/nvidia.com~1gpu": "--gpus-per-node --gres --gpus --gpus-per-task",
+    Pointer(_LIMITS) / "nvidia.com/gpu": "--gpus-per-node --gres --gpus --gpus-per-task",
     f"{_CONTAINER}/resources/requests/cpu": "--cpus-per-task --cpus-per-gpu",
 }
 
