@@ -323,19 +323,19 @@ def test_a_run_leaves_as_it_was_applied(cloned: Repository) -> None:
 
 @pytest.mark.parametrize("now", ["argocd", "flux"])
 @pytest.mark.parametrize("then", ["argocd", "flux", "none"])
-def test_the_wiring_keeps_a_run_whichever_engine_it_was_rendered_for(
+def test_a_run_leaves_by_the_wiring_that_is_applied(
     then: str, now: str, cloned: Repository
 ) -> None:
-    """Its bytes stay what they were, and another engine does not read them."""
+    """That of before the merge, until somebody applies another: what pruned by it still does."""
     _running(cloned, f"gitops: {{engine: {then}, prune: immediate}}\n")
     cloned.environment("prod", POOLS + f"gitops: {{engine: {now}}}\n")
     job("state: active", "state: cancelled")(cloned)
     found = {change["job"]: change for change in plan(cloned)["changes"]}["prod/llm"]
-    assert found["action"] == "left running"
-    assert (
-        "stays in the cluster until `kubectl --namespace training delete pytorchjob/llm-"
-        in found["why"]
-    )
+    assert found["action"] == ("left running" if then == "none" else "cancelled")
+    stays = "stays in the cluster until `kubectl --namespace training delete pytorchjob/llm-"
+    assert (stays in found["why"]) is (then == "none")
+    text = cloned.run("plan", "--against", "main").stdout
+    assert "to keep that, merge this setting first, by itself, and apply wiring/" in text
 
 
 FLUX = "gitops: {engine: flux}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from trainwright.datatypes.data import Data, mapping, text
 from trainwright.datatypes.environment import Environment
@@ -50,6 +51,19 @@ class End:
     def stays(self, name: str) -> str:
         """Return that it stays, and until when; empty if a sync prunes it."""
         return f"{name} stays in the cluster until {self.until}" if self.until else ""
+
+
+def applying(was: Environment | None, now: Environment | None) -> Environment | None:
+    """Return the environment by whose settings a merge takes objects out of git.
+
+    Until wiring/ is applied after the merge, the cluster has that of before: an engine that prunes
+    by it goes on to prune, though the merge says `prune: confirm` or names another engine.
+    """
+    if was is None or now is None:
+        return now or was
+    prunes = was.gitops.engine != "none" and was.gitops.prune == "immediate"
+    gitops = replace(now.gitops, engine=was.gitops.engine, prune="immediate")
+    return replace(now, gitops=gitops) if prunes else now
 
 
 def leaving(metadata: Mapping[str, Data], environment: Environment | None) -> Departure:

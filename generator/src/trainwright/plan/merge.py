@@ -21,6 +21,7 @@ from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Edited, Folder, Tree
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.diagnostics import HELD, UNRECORDED
+from trainwright.objects import departure
 from trainwright.plan import affected, names, object_changes
 from trainwright.plan.object_changes import Identity
 from trainwright.plan.places import place_of
@@ -198,7 +199,7 @@ class Merge(Owner):
         """Return the environment by whose settings runs are applied and deleted: as it was before
         the merge, where that removes or breaks it.
         """
-        return self.environment(name) or self.before.environments.get(name)
+        return departure.applying(self.before.environments.get(name), self.environment(name))
 
     def unread(self, name: str) -> tuple[Finding, ...]:
         """Return the errors for which an environment cannot be read after the merge."""

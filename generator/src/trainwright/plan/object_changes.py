@@ -14,7 +14,7 @@ from trainwright.datatypes.groupkind import ROLE, ROLEBINDING
 from trainwright.datatypes.manifest import Manifest
 from trainwright.documents import yamlio
 from trainwright.findings.credentials import redact
-from trainwright.objects.departure import Departure, deletion
+from trainwright.objects.departure import Departure, applying, deletion
 from trainwright.objects.departure import end as end_of
 from trainwright.objects.grants import grants
 from trainwright.plan.model import ObjectChange
@@ -120,7 +120,7 @@ def _unknown(after: Revision, environment: str) -> Set[str]:
 
 
 def _applied(before: Revision, after: Revision, environment: str) -> Environment | None:
-    return after.environments.get(environment) or before.environments.get(environment)
+    return applying(before.environments.get(environment), after.environments.get(environment))
 
 
 def _given(one: Manifest | None) -> frozenset[str]:

@@ -657,7 +657,11 @@ _MOVED = (
 )
 # What holds of the runs that there are once wiring/ is applied, by the setting and its value.
 _SETTINGS: Mapping[tuple[str, Data], str] = {
-    ("prune", "confirm"): "once wiring/ is applied no sync deletes a run, whenever it began",
+    ("prune", "confirm"): (
+        "once wiring/ is applied no sync deletes a run, whenever it began. Until then syncs delete "
+        "what this merge takes out of git: to keep that, merge this setting first, by itself, and "
+        "apply wiring/"
+    ),
     ("prune", "immediate"): (
         "once wiring/ is applied syncs delete what leaves git. Runs that began before stay "
         "until they are deleted by hand; later ones are deleted"

@@ -28,7 +28,7 @@ from trainwright.files.tracked import Tracked
 from trainwright.files.tree import Folder, Tree
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import NAMED
-from trainwright.objects.departure import Departure, leaving
+from trainwright.objects.departure import Departure, applying, leaving
 from trainwright.render import cache
 from trainwright.render import derivation as derive
 from trainwright.render.cache import Remembered
@@ -504,7 +504,8 @@ class _Work:
         if present is not None and present.intact:
             for manifest in objects.manifests(present.texts(), present.record.target):
                 metadata = manifest.metadata if manifest.name == name else metadata
-        if leaving(metadata, self.environment) is not Departure.PRUNED:
+        base = self._derivation.base.environments.get(self.name) if self._derivation else None
+        if leaving(metadata, applying(base, self.environment)) is not Departure.PRUNED:
             self._staying.add(name)
 
     def finished(self) -> EnvironmentBuild:
