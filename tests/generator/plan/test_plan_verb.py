@@ -755,6 +755,22 @@ def test_elastic_jobs_are_ranges(cloned: Repository) -> None:
     assert asks["gpuHours"] == {"low": 8, "high": 24}
 
 
+def test_what_elastic_jobs_may_lack_is_in_the_first_line_and_the_table(cloned: Repository) -> None:
+    """4 GPUs per node: it begins with 8, and may have 20 of the 16 that there are."""
+    job("nodes: 2\n", "nodes: 2\nelastic: {minNodes: 2, maxNodes: 5}\n")(cloned)
+    edit(cloned, "prod/jobs/llm.yaml", 'resources: {cpu: "1", memory: 1Gi}', "resources: {gpu: 4}")
+    add("pool: h100\nlauncher: torchrun")(cloned)
+    shown = cloned.run("plan", "--against", "main").stdout
+    assert shown.splitlines()[0].endswith(" · prod pool h100 may lack 4 GPUs")
+    assert "0 → 8 to 20 of 16 GPUs: 4 too few at most" in shown
+    git_repository.commit(cloned.root)
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    job("maxNodes: 5", "maxNodes: 7")(cloned)
+    lines = cloned.run("plan", "--against", "main").stdout.splitlines()
+    assert lines[0].endswith(" · prod pool h100 may lack 28 more GPUs")
+    assert any("16 to 48 of 16 GPUs: 32 too few at most (4 before)" in line for line in lines)
+
+
 def test_a_run_that_stays_is_not_asked_for_again(cloned: Repository) -> None:
     cloned.job("prod/big", GPUS)
     edit(cloned, "prod/jobs/big.yaml", 'resources: {cpu: "1", memory: 1Gi}\n', "")
@@ -1443,6 +1459,23 @@ BEGUN = {
         CLAIM + "checkpoint: {volume: out, path: runs, resumeFrom: runs/OLD/step-100}\n",
         "NEW resumes from the checkpoints in /out/runs/OLD/step-100 on claim ckpt, and OLD keeps",
     ),
+    "from the run of another job": (
+        CLAIM + "checkpoint: {volume: out, path: runs}\n",
+        CLAIM + "checkpoint: {volume: out, path: runs, resumeFrom: runs/BASE}\n",
+        "NEW resumes from the checkpoints in /out/runs/BASE on claim ckpt, and OLD keeps",
+    ),
+    "from the run of another job, on a claim that this one does not mount": (
+        CLAIM + "checkpoint: {volume: out, path: runs}\n",
+        OTHER_CLAIM + "checkpoint: {volume: out, path: runs, resumeFrom: runs/BASE}\n",
+        "NEW cannot resume from /out/runs/BASE on claim other, unless what BASE saved on claim "
+        "ckpt is copied there, and OLD keeps",
+    ),
+    "from a run that git does not have": (
+        CLAIM + "checkpoint: {volume: out, path: runs}\n",
+        CLAIM + "checkpoint: {volume: out, path: runs, resumeFrom: runs/llm-00000000}\n",
+        "NEW loads the checkpoints in /out/runs/llm-00000000 on claim ckpt, if there are any: git "
+        "has no run llm-00000000, and OLD keeps",
+    ),
     "from another folder": (
         CLAIM + "checkpoint: {volume: out, path: runs}\n",
         CLAIM + "checkpoint: {volume: out, path: runs, resumeFrom: base-7b}\n",
@@ -1479,23 +1512,26 @@ def test_what_a_new_run_begins_with_is_told_by_the_volumes_of_both(
 ) -> None:
     before, after, sentences = BEGUN[case]
     repository.job("prod/llm", before)
+    repository.job("prod/base", before)
     assert repository.run("render").exit_code == 0
     git_repository.init(repository.root)
     git_repository.commit(repository.root, "Begin")
-    old = _recorded(repository)
-    repository.job("prod/llm", f"{after.replace('OLD', old)}podLabels: {{another: run}}\n")
+    old, base = (_recorded(repository, name) for name in ("llm", "base"))
+    named = after.replace("OLD", old).replace("BASE", base)
+    repository.job("prod/llm", f"{named}podLabels: {{another: run}}\n")
     (change,) = plan(repository, "--against", "HEAD")["changes"]
     new = change["after"]["object"]
     for sentence in sentences.split("|"):
-        assert sentence.replace("OLD", old).replace("NEW", new) in change["why"]
+        told = sentence.replace("OLD", old).replace("NEW", new).replace("BASE", base)
+        assert told in change["why"]
     # Two runs on two volumes overwrite nothing of each other.
-    assert ("both have written" in change["why"]) is ("saves to the same" in change["why"])
+    assert ("each of the two overwrites" in change["why"]) is ("saves to the same" in change["why"])
     assert ("nothing is saved any more" in change["why"]) is ("|" in sentences)
     assert "would resume" not in change["why"]
 
 
-def _recorded(repository: Repository) -> str:
-    record = repository.root / "environments/prod/rendered/llm/run.lock"
+def _recorded(repository: Repository, job: str = "llm") -> str:
+    record = repository.root / f"environments/prod/rendered/{job}/run.lock"
     name: str = json.loads(record.read_text(encoding="utf-8"))["object"]
     return name
 

@@ -170,7 +170,7 @@ def test_an_exceeded_limit_is_kept_before_hours_and_money() -> None:
         for action in (Action.SUSPENDED, Action.DELETED, Action.CANCELLED, Action.NEW_RUN)
     ]
     line = headline.verdict(review([*ends, change("a", Action.STARTED)], [pool]))
-    assert "replaces 1, starts 1, changes 2 more · 4 lose progress" in line
+    assert "replaces 1, starts 1, affects 2 more · 4 lose progress" in line
     assert line.endswith("1 limit exceeded")
     assert len(line) <= headline.LIMIT
 

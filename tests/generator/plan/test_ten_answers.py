@@ -79,10 +79,11 @@ MERGES = {
         saves=SAVES,
     ),
     "it keeps training, and another saves to its folder": Merge(
-        "Starts 1 run beside the old one · +",
+        "Starts 1 run beside the old one · 1 job writes over its checkpoints · +",
         "new run: after the merge NEW saves to the same folder, /out/llm on claim ckpt, and OLD "
-        f"keeps training (16 GPUs) beside it until `{DELETION}`; after that both have written to "
-        "/out/llm on claim ckpt",
+        f"keeps training (16 GPUs) beside it until `{DELETION}`; until then each of the two "
+        "overwrites the checkpoints of the other: with `${{ run.name }}` in that path each run has "
+        "a folder of its own",
         saves=SAVES_THERE,
     ),
     "it keeps training until it is deleted": Merge(

@@ -146,8 +146,8 @@ def list_(
 
     Own objects are those below environments/ENV/objects. They and jobs may be those of some
     environments alone. A run that another has replaced, and that its GitOps engine has not deleted,
-    is named until the ledger has it or yet another run begins: only `trainwright status` knows
-    whether it still trains.
+    is named until it is retired or another one begins: only `trainwright status` knows whether it
+    still trains.
     """
     from trainwright.cli.memory import Memory, Printed
     from trainwright.files.tree import Folder

@@ -38,6 +38,7 @@ def attention(plan: Plan) -> tuple[Attention, ...]:
             *(of_jobs(it.value, Concern.BLOCKS, _blocked(plan, it)) for it in BLOCKED),
             elsewhere("errors", Concern.BLOCKS, _errors(plan), "findings-title"),
             of_jobs("loses progress", Concern.LOSES, lost),
+            of_jobs("overwrites checkpoints", Concern.LOSES, _overwriting(plan)),
             of_jobs("loses progress later", Concern.ENDS, later),
             elsewhere("changed destination", Concern.ENDS, _settings(plan, moves=True)),
             of_jobs(words.NEVER, Concern.EXCEEDS, _unadmitted(plan)),
@@ -74,6 +75,12 @@ def _blocked(plan: Plan, action: Action) -> Iterator[Item]:
 
 def _loses_later(change: JobChange) -> bool:
     return change.ending is not None and change.ending.loses and change.ending.waits
+
+
+def _overwriting(plan: Plan) -> Iterator[Item]:
+    for change in plan.listed:
+        if change.overwrites:
+            yield _item(change, "both runs save to one folder: write `${{ run.name }}` in its path")
 
 
 def _endings(changes: Sequence[JobChange], ends: str, end: str) -> Iterator[Item]:

@@ -30,7 +30,7 @@ from trainwright.plan.model import (
 )
 from trainwright.plan.places import sharing
 from trainwright.plan.revision import Revision, files_of
-from trainwright.plan.training import Training, gpus_of, resumption
+from trainwright.plan.training import Training, gpus_of, overwritten, resumption
 from trainwright.render.job import Rendered
 from trainwright.rules.policy import waived
 from trainwright.rules.quota import declared_quota_exceeded
@@ -224,9 +224,7 @@ class JobChanges(Owner):
             why = _broken(errors, sides)
             after = after.without_files() if before and after else after
             return JobChange(file=file, action=Action.BROKEN, why=why, before=before, after=after)
-        deleted = self._merge.deleted(file.environment)
-        becomes = Training(after, sides.environment, deleted=deleted) if after else None
-        action, why = actions.decide(was, becomes)
+        action, why = actions.decide(was, self._becomes(file, after, sides))
         if action is Action.NEW_RUN and (why_not := self._why_refused(file)):
             action, why, after = Action.REJECTED, why_not, after and after.without_files()
         change = JobChange(file=file, action=action, why=why, before=before, after=after)
@@ -320,7 +318,8 @@ class JobChanges(Owner):
         """Return a change with when the run begins that it begins, and what that waits for."""
         if change.action not in BEGINS:
             return change
-        change = replace(change, unadmitted=self._unadmitted(change, sides))
+        unadmitted, overwrites = self._unadmitted(change, sides), self._overwrites(change, sides)
+        change = replace(change, unadmitted=unadmitted, overwrites=overwrites and not unadmitted)
         why, never = change.why, words.never(change) or _waits_behind(change, sides)
         if change.action is Action.NEW_RUN:
             return replace(change, why=f"{why}; {never}") if never else change
@@ -331,28 +330,41 @@ class JobChanges(Owner):
             why = f"{why}; {waits}"
         return replace(change, why=why)
 
+    def _overwrites(self, change: JobChange, sides: _Sides) -> bool:
+        """Whether a new run saves to the folder of the one before, which keeps training."""
+        was, run = sides.was, self._becomes(change.file, change.after, sides)
+        if was is None or run is None or run.run.state != "active" or not was.goes_on(run.run):
+            return False
+        return overwritten(was, run) is not None
+
     def _resumption(self, change: JobChange, sides: _Sides) -> str:
-        """Return from where a new job resumes, by the run after which that folder is called; "" if
-        it names none.
-        """
-        file, after = change.file, change.after
-        assert after is not None
+        """Return from where a new job resumes; "" if it names no folder."""
+        run = self._becomes(change.file, change.after, sides)
+        return resumption(run) if run and run.read else ""
+
+    def _becomes(self, file: JobFile, after: PlannedRun | None, sides: _Sides) -> Training | None:
+        """Return the run of a job after the merge, or None if it has none."""
+        if after is None:
+            return None
         deleted = self._merge.deleted(file.environment)
         run = Training(after, sides.environment, deleted=deleted)
-        if not run.read:
-            return ""
+        begins = sides.was is None or sides.was.run.object != after.object
+        return replace(run, resumed=self._resumed(file, run)) if begins else run
+
+    def _resumed(self, file: JobFile, run: Training) -> Training | None:
+        """Return the run in git after which the folder is called that another resumes from."""
         former = self._merge.former(file.environment)
         there = dict.fromkeys((former, *sorted(self._before.survey.jobs)))
-        for name, environment in product(run.read[0].runs, there):
+        names = (name for place in run.read[:1] for name in place.runs)
+        for name, environment in product(names, there):
             recorded = self._earlier.recorded(JobFile(environment, job_of_run(name)), name)
             if recorded is None:
                 continue
             with suppress(OSError, UnicodeDecodeError):  # of files that nothing has rendered
                 files, target = recorded.texts(), recorded.record.target
-                saved = replace(after, object=name, files=files, target=target)
-                applying = self._before.environments.get(environment)
-                return resumption(Training(saved, applying), run)
-        return resumption(None, run)
+                saved = replace(run.run, object=name, files=files, target=target)
+                return Training(saved, self._before.environments.get(environment))
+        return None
 
     def _unadmitted(self, change: JobChange, sides: _Sides) -> CapacityCheck | None:
         """Return the quota of a queue that never admits a run, which asks for more than that; None

@@ -372,7 +372,7 @@ class Comparison(Owner):
         after = self.merge.environment(name)
         before = self._before.environments.get(self.merge.former(name))
         fits = tuple(capacity.check_capacity(after, demands)) if after else ()
-        if before is None or not (demands_before or any(fit.short for fit in fits)):
+        if before is None or not (demands_before or any(fit.short_at_most for fit in fits)):
             yield from fits
             return
         if demands_before is None:
@@ -384,7 +384,12 @@ class Comparison(Owner):
             if (was := checks.get((fit.what, fit.unit))) is None:
                 yield fit
             else:
-                yield replace(fit, short_before=was.short, has_before=was.has)
+                yield replace(
+                    fit,
+                    short_before=was.short,
+                    short_at_most_before=was.short_at_most,
+                    has_before=was.has,
+                )
 
     def _objects(
         self, name: str, job_changes: tuple[JobChange, ...], left: Sequence[LeftRun]

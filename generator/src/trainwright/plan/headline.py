@@ -159,7 +159,7 @@ def _counted(phrases: Sequence[str], others: int) -> str:
             parts[-1] += f" and {plural(int(what), 'job') if what.isdigit() else what}"
         else:
             parts.append(phrase)
-    return ", ".join((*parts, *([f"changes {others:,} more"] if others else [])))
+    return ", ".join((*parts, *([f"affects {others:,} more"] if others else [])))
 
 
 _STARTS = "starts "
@@ -229,6 +229,10 @@ def _rest(plan: Plan, brief: int) -> Iterator[tuple[int, str]]:
         jobs, verb = plural(lost, "job"), "loses" if lost == 1 else "lose"
         its = "progress" if brief else f"{'its' if lost == 1 else 'their'} progress"
         yield 0, f"{lost:,} {verb} {its}" if brief else f"{jobs} {verb} {its}"
+    if over := sum(change.overwrites for change in plan.changes):
+        jobs = f"{over:,}" if brief else plural(over, "job")
+        each = "writes over its" if over == 1 else "write over their"
+        yield 0, f"{jobs} {each} checkpoints"
     yield 1, _loosened(plan)
     yield 1, _wired(plan)
     yield 1, _grants(plan)
@@ -323,25 +327,25 @@ def _environments(names: Iterable[str]) -> str:
 
 def _short(plan: Plan, *, brief: bool) -> str:
     """Return what the merge makes too small, or smaller than it was."""
-    short = [
-        f"{environment.name} {fit.what} {_exceeded(fit)}"
-        for environment in plan.changing
-        for fit in environment.fits
-        if fit.is_worse
-    ]
+    short = [(it.name, fit) for it in plan.changing for fit in it.fits if fit.is_worse]
     if len(short) == 1 and not brief:
-        return short[0]
-    return f"{plural(len(short), 'limit')} exceeded" if short else ""
+        ((name, fit),) = short
+        return f"{name} {fit.what} {_exceeded(fit)}"
+    may = "" if any(fit.short for _, fit in short) else "that may be "
+    return f"{plural(len(short), 'limit')} {may}exceeded" if short else ""
 
 
 def _exceeded(fit: CapacityCheck) -> str:
-    more = fit.short - fit.short_before
-    amount = f"{words.amount(fit, more)}{' more' if fit.short_before else ''}"
-    if fit.is_money:
-        return f"exceeded by {amount}"
+    more, most = fit.more
+    is_certain = round(more, 6) > 0
+    more = more if is_certain else most
+    before = fit.short_before if is_certain else fit.short_at_most_before
+    amount = f"{words.amount(fit, more)}{' more' if before else ''}"
     if fit.what == "budget":
-        return f"exceeded by {amount} {fit.unit}"
-    return f"lacks {amount} {fit.unit.removesuffix('s') if more == 1 else fit.unit}"
+        unit = "" if fit.is_money else f" {fit.unit}"
+        return f"{'exceeded' if is_certain else 'may be exceeded'} by {amount}{unit}"
+    unit = fit.unit.removesuffix("s") if more == 1 else fit.unit
+    return f"{'lacks' if is_certain else 'may lack'} {amount} {unit}"
 
 
 def requested(plan: Plan) -> Iterator[str]:

@@ -94,7 +94,8 @@ class JobChange:
     It is `unrendered` if rendered files are kept beside the specs and do not have the change yet.
     `otherwise` lists the values in which a run that begins differs from its present sources: it
     was rendered in an earlier commit. `was` is the job whose run this one has, or replaces, under
-    another name; it is `shared` if that one, or another, has it after the merge, too.
+    another name; it is `shared` if that one, or another, has it after the merge, too. It
+    `overwrites` checkpoints if the new run saves to the folder of one that trains beside it.
     """
 
     file: JobFile
@@ -111,6 +112,7 @@ class JobChange:
     unadmitted: CapacityCheck | None = None  # of a queue whose quota is too small for the run alone
     was: JobFile | None = None
     shared: bool = False
+    overwrites: bool = False
 
     @property
     def never_starts(self) -> bool:
@@ -158,7 +160,7 @@ class JobChange:
         if self.action in BLOCKED:
             return Concern.BLOCKS
         if self.ending is not None:
-            return Concern.LOSES if self.loses else Concern.ENDS
+            return Concern.LOSES if self.loses or self.overwrites else Concern.ENDS
         if self.unadmitted is not None:
             return Concern.EXCEEDS
         if self.shared:

@@ -42,6 +42,10 @@ from trainwright.specs.demand import Range
 # These live and die with a pod.
 _OF_A_POD = frozenset({"emptyDir", "ephemeral"})
 _CLAIM = "claim "
+_OVERWRITE = (
+    "until then each of the two overwrites the checkpoints of the other: with `${{ run.name }}` in "
+    "that path each run has a folder of its own"
+)
 # What a namespace has, no run of another sees: neither its files nor its queue.
 _MOVED = (
     " in namespace {now}, where the claims, Secrets and LocalQueue that it names have to be: those "
@@ -126,7 +130,8 @@ class Training:
     """A run, and the environment by whose settings it is applied and deleted. Where the file of its
     job `leaves` git, a Kustomization may have to be deleted for it; a `keeper` is another job that
     has the same run, whatever happens to its own. `deleted` are objects beside it that the merge
-    deletes.
+    deletes; `resumed` is the run after which the folder is called that it resumes from, if git had
+    one.
     """
 
     run: PlannedRun
@@ -134,6 +139,7 @@ class Training:
     leaves: bool = False
     keeper: str = ""
     deleted: Set[tuple[str, str, str, str]] = frozenset()  # by their identity
+    resumed: Training | None = None
 
     @cached_property
     def manifests(self) -> Mapping[tuple[str, str, str, str], Manifest]:
@@ -353,9 +359,9 @@ def _replacement(before: Training, after: Training) -> str:
     gpus = f" ({held})" if held else ""
     end = before.end.until
     if end and active:
-        place = _overwritten(before, after)
-        progress = f"both have written to {place.where}" if place else before.progress
-        goes_on = f"keeps training{gpus} beside it until {end}; after that {progress}"
+        shared = overwritten(before, after)
+        ends = _OVERWRITE if shared else f"after that {before.progress}"
+        goes_on = f"keeps training{gpus} beside it until {end}; {ends}"
         return f"after the merge {start}, and {name} {goes_on}"
     if end:
         return f"after the merge {start}, and {name} stays {state} until {end}"
@@ -364,11 +370,9 @@ def _replacement(before: Training, after: Training) -> str:
     return f"the merge deletes {name}, which is {state}; {start}"
 
 
-def resumption(saved: Training | None, after: Training) -> str:
-    """Return from where the run of a new job resumes, in words; `saved` is the run after which the
-    folder is called, if git had one.
-    """
-    place = after.read[0]
+def resumption(after: Training) -> str:
+    """Return from where a run resumes whose job had none that saved there, in words."""
+    place, saved = after.read[0], after.resumed
     if place.is_deleted or not (saved or place.runs):
         return place.loaded
     if saved is None:
@@ -406,21 +410,23 @@ def _begun(before: Training, after: Training) -> str:
     kept, again = _reached(before, after), tuple(after.saved())
     if place := next((it for it in after.read if any(old.has(it) for old in kept)), None):
         return f"resumes from the checkpoints in {place.where}"
-    same = _overwritten(before, after)
+    same = overwritten(before, after)
     there = f"saves to the same folder, {same.where}" if same else ""
     if place := next(iter(after.read), None):
-        begun = _loaded(before, place)
+        begun = _loaded(before, after, place)
         return f"{begun}, and {there}" if there else begun
     resumed = next(filter(None, (it.resumed_from(old) for it in again for old in kept)), "")
     how = f" (`checkpoint.resumeFrom: {resumed}` would resume)" if resumed else ""
     return there or f"starts from scratch{how}"
 
 
-def _loaded(before: Training, read: Saved) -> str:
+def _loaded(before: Training, after: Training, read: Saved) -> str:
     """Return what a run begins with that reads a place in which the one before did not save."""
     there = next((it for it in before.saved() if it.folder == read.folder), None)
     if there is None or read.is_deleted:
-        return read.loaded
+        named = after.resumed
+        of_before = named is not None and named.run.object == before.run.object
+        return read.loaded if of_before else resumption(after)
     return (
         f"cannot resume from {read.where}, unless what {before.run.object} saved on "
         f"{there.volume} is copied there"
@@ -438,7 +444,7 @@ def _reached(before: Training, after: Training) -> tuple[Saved, ...]:
     return tuple(it for it in before.saved() if not (moved and it.volume.startswith(_CLAIM)))
 
 
-def _overwritten(before: Training, after: Training) -> Saved | None:
+def overwritten(before: Training, after: Training) -> Saved | None:
     """Return the folder to which both runs save, unless the new one resumes from the old one's."""
     kept = _reached(before, after)
     if any(old.has(place) for old in kept for place in after.read):

@@ -252,17 +252,20 @@ def outcome(fit: CapacityCheck) -> str:
     """Return whether a need fits its capacity, in words."""
     if fit.short:
         return short(fit).removeprefix(": ")
-    if fit.most > fit.has:
-        return f"fits at least; {_missing(fit, fit.most - fit.has)} at most"
+    if fit.short_at_most:
+        return f"fits at least; {short(fit).removeprefix(': ')}"
     return "unknown whether that fits" if fit.unknown else "fits"
 
 
 def short(fit: CapacityCheck | None) -> str:
     """Return how much is missing, as a suffix to what there is; empty if everything fits."""
-    if not fit or not fit.short:
+    if not fit or not fit.short_at_most:
         return ""
-    before = f" ({amount(fit, fit.short_before)} before)" if fit.short_before else ""
-    return f": {_missing(fit, fit.short)}{before}"
+    was, lack, most = fit.short_before, fit.short, ""
+    if not lack:
+        was, lack, most = fit.short_at_most_before, fit.short_at_most, " at most"
+    before = f" ({amount(fit, was)} before)" if was else ""
+    return f": {_missing(fit, lack)}{most}{before}"
 
 
 def _missing(fit: CapacityCheck, lack: float) -> str:

@@ -83,8 +83,8 @@ class CapacityCheck:
     """Whether all active jobs of an environment fit something that is finite.
 
     `need` is the least they ask for, `most` the most; they differ for elastic jobs. `unknown`
-    counts jobs whose need is not known. `has_before` and `short_before` are the limit before a
-    merge, None if it is not known, and what was missing then.
+    counts jobs whose need is not known. `has_before`, `short_before` and `short_at_most_before` are
+    the limit before a merge, None if it is not known, and what was missing then.
     """
 
     what: str  # "pool h100", "queue team-nlp", "budget"
@@ -94,6 +94,7 @@ class CapacityCheck:
     has: float
     unknown: int = 0
     short_before: float = 0.0
+    short_at_most_before: float = 0.0
     has_before: float | None = None
 
     @property
@@ -107,9 +108,25 @@ class CapacityCheck:
         return max(0.0, self.need - self.has)
 
     @property
+    def short_at_most(self) -> float:
+        """How much is missing when all jobs run with the most they ask for."""
+        return max(0.0, self.most - self.has)
+
+    @property
+    def more(self) -> tuple[float, float]:
+        """How much more a merge makes missing, at least and at most."""
+        return (
+            self.short - self.short_before,
+            self.short_at_most - self.short_at_most_before,
+        )
+
+    @property
     def is_worse(self) -> bool:
-        """Whether a merge makes more of it missing, beyond rounding: sums depend on their order."""
-        return round(self.short - self.short_before, 6) > 0
+        """Whether a merge makes more of it missing, or may do so for elastic jobs, beyond rounding:
+        sums depend on their order.
+        """
+        least, most = self.more
+        return round(max(least, most), 6) > 0
 
 
 def check_capacity(
