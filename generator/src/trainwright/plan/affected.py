@@ -107,7 +107,7 @@ def _shown(path: str) -> str:
 
 
 def _unrendered(before: Revision, after: Revision) -> Iterator[JobFile]:
-    """Yield the jobs without errors that the next rendering begins, in the base as well."""
+    """Yield the jobs without errors that were merged unrendered: the next rendering begins them."""
     for file in _files(before):
         unrendered = before.is_unrendered(file) and after.has(file)
         if unrendered and after.job(file).decision is not None:
