@@ -175,8 +175,8 @@ class Merge(Owner):
         """Render in one batch per side whatever is not rendered yet."""
         files, helm = sorted(self.files()), self.options.helm
         old = filter(self.before.has, sorted({*files, *self._origins().values()}))
-        old = filterfalse(self.before.is_unrendered, old)
-        unknown = [file for file in old if self.before.applied(file) is None]
+        ran = filterfalse(self.before.is_unrendered, old)
+        unknown = [file for file in ran if self.before.applied(file) is None]
         self.before.render(self.before.outdated(unknown), helm, new_runs=True)
         outdated = self.after.outdated(filter(self.after.has, files))
         runs = self._history.runs(list(filter(self._is_edited_since, outdated)), self.after)

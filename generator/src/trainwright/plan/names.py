@@ -14,9 +14,10 @@ from trainwright.objects.naming import wiring
 from trainwright.plan import object_changes
 from trainwright.plan.places import jobs_at, place_of
 from trainwright.plan.revision import Revision
+from trainwright.runs.workspace import Workspace
 
 
-def environments(before: Revision, after: Revision) -> Mapping[str, str]:
+def environments(before: Workspace, after: Workspace) -> Mapping[str, str]:
     """Return the names that environments had before a merge, by those that they have after it: a
     new one that has most of the runs and objects of one that is gone is the same under another
     name.
@@ -24,7 +25,7 @@ def environments(before: Revision, after: Revision) -> Mapping[str, str]:
     return _same(before, after, after.survey.jobs.keys() - before.survey.jobs.keys())
 
 
-def heirs(before: Revision, after: Revision) -> Mapping[str, str]:
+def heirs(before: Workspace, after: Workspace) -> Mapping[str, str]:
     """Return, by environments that are gone, those that had most of their runs and objects already,
     as where an earlier merge has copied one that is renamed.
     """
@@ -32,7 +33,7 @@ def heirs(before: Revision, after: Revision) -> Mapping[str, str]:
     return {former: name for name, former in _same(before, after, there).items()}
 
 
-def _same(before: Revision, after: Revision, among: Collection[str]) -> Mapping[str, str]:
+def _same(before: Workspace, after: Workspace, among: Collection[str]) -> Mapping[str, str]:
     """Return the environments that are gone, each by the one that has most of what it had."""
     gone = before.survey.jobs.keys() - after.survey.jobs.keys()
     common = Counter(
@@ -47,7 +48,7 @@ def _same(before: Revision, after: Revision, among: Collection[str]) -> Mapping[
     return names
 
 
-def successors(before: Revision, after: Revision) -> Mapping[str, str]:
+def successors(before: Workspace, after: Workspace) -> Mapping[str, str]:
     """Return, by environments that are gone, those against whose limits what goes on of them
     counts: what each is called now, or else a new one of the same cluster and namespace.
     """
@@ -60,14 +61,14 @@ def successors(before: Revision, after: Revision) -> Mapping[str, str]:
     return found
 
 
-def _where(side: Revision, name: str) -> tuple[Destination, str] | None:
+def _where(side: Workspace, name: str) -> tuple[Destination, str] | None:
     """Return the cluster and the namespace of an environment, None if it is not sound."""
     environment = side.environments.get(name)
     return (environment.gitops.destination, environment.namespace) if environment else None
 
 
 def _in_common(
-    before: Revision, after: Revision, name: str, gone: Collection[str]
+    before: Workspace, after: Workspace, name: str, gone: Collection[str]
 ) -> Iterator[str]:
     """Yield a former environment for each run and each object of it that a new one has."""
     for file in after.survey.jobs[name]:

@@ -11,12 +11,13 @@ from trainwright.plan.revision import Revision
 from trainwright.runs import identity
 from trainwright.runs.decision import Step
 from trainwright.runs.record import ENDED
+from trainwright.runs.workspace import Workspace
 
 # A cluster, a namespace in it, and the name of a run's object.
 Place: TypeAlias = tuple[Destination, str, str]
 
 
-def place_of(side: Revision, file: JobFile) -> Place | None:
+def place_of(side: Workspace, file: JobFile) -> Place | None:
     """Return where the object of a job's run is, or None if nothing is applied for the job."""
     environment = side.environments.get(file.environment)
     if environment is None:
@@ -26,15 +27,16 @@ def place_of(side: Revision, file: JobFile) -> Place | None:
     if record is not None:
         namespace = str(record.environment.get("namespace", ""))
         return None if record.state in ENDED else (cluster, namespace, record.object)
-    has_run = side.has(file) and not side.is_unrendered(file)
-    decision = side.job(file).decision if has_run else None
+    if isinstance(side, Revision) and side.is_unrendered(file):
+        return None
+    decision = side.job(file).decision if side.has(file) else None
     if decision is None or decision.step is Step.END:
         return None
     return cluster, environment.namespace, decision.name
 
 
 def sharing(
-    file: JobFile, side: Revision, other: Revision, also: Collection[JobFile]
+    file: JobFile, side: Workspace, other: Workspace, also: Collection[JobFile]
 ) -> Iterator[tuple[JobFile, str]]:
     """Yield each other job that has, on the other side, the object that a job has on one side, with
     the object's name.
@@ -43,7 +45,7 @@ def sharing(
         yield from ((job, place[2]) for job in jobs_at(other, place, also) if job != file)
 
 
-def jobs_at(side: Revision, place: Place, also: Collection[JobFile]) -> Iterator[JobFile]:
+def jobs_at(side: Workspace, place: Place, also: Collection[JobFile]) -> Iterator[JobFile]:
     """Yield the jobs that have an object, without a look at the records of all jobs.
 
     That of any other job has the name of its job, is one that was adopted, or is of `also`.
@@ -60,7 +62,7 @@ def jobs_at(side: Revision, place: Place, also: Collection[JobFile]) -> Iterator
                 yield file
 
 
-def _adopted(side: Revision, environment: str) -> frozenset[str]:
+def _adopted(side: Workspace, environment: str) -> frozenset[str]:
     """Return the names of the jobs of an environment whose first run was adopted."""
     folder = f"{ENVIRONMENTS}/{environment}/{ADOPTED}"
     if side.tree.kind(folder) != "folder":
