@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import filterfalse, product
 from operator import eq
 
@@ -126,15 +127,16 @@ class JobChanges(Owner):
     def _change(self, file: JobFile) -> JobChange:
         """Return what happens to a job."""
         sides = self._sides(file)
-        change = self._planned(sides)
+        becomes = self._becomes(sides)
+        change = self._planned(sides, becomes)
         if sides.was and change.action in _REPLACES and (keeper := self._keeper(file)):
             sides = replace(sides, was=replace(sides.was, keeper=str(keeper)))
-            change = self._planned(sides)
+            change = self._planned(sides, becomes)
         was = sides.was
         if was:
             change = replace(change, was=sides.origin, shared=sides.shared)
         change = _unless_lost(change, sides)
-        change = self._beginning(change, sides)
+        change = self._beginning(change, sides, becomes)
         change = self._shared_object(change, sides)
         change = _waiting(change, sides)
         change = _as_before(change, sides.environment)
@@ -206,25 +208,39 @@ class JobChanges(Owner):
         applied = self._before.applied(file)
         return applied or self._before.after(file, self._before.rendering(file), None)
 
-    def _planned(self, sides: _Sides) -> JobChange:
-        """Return the runs of a job on both sides, and what its sources, or its rendered files where
-        these changed, make of the one before.
-        """
-        file, was, now = sides.file, sides.was, sides.now
-        before = was.run if was else None
+    def _next(self, sides: _Sides) -> PlannedRun | None:
+        """Return the run of a job after the merge, or None if it has none."""
+        file, now = sides.file, sides.now
+        before = sides.was.run if sides.was else None
         if sides.as_rendered:
             after = self._after.at_hand(file, now, believed=not sides.forged)
         else:  # what rendering would make of it
             after = self._after.after(file, now, before) if now else None
-        if before and after and self._merge.unread(file.environment):
-            after = replace(after, demand=before.demand)
+        unread = before and after and self._merge.unread(file.environment)
+        return replace(after, demand=before.demand) if before and after and unread else after
+
+    def _becomes(self, sides: _Sides) -> Training | None:
+        """Return the same with the environment in which it trains, and what it resumes from."""
+        after, deleted = self._next(sides), self._merge.deleted(sides.file.environment)
+        if after is None:
+            return None
+        begins = sides.was is None or sides.was.run.object != after.object
+        origin = partial(self._resumed, sides.file) if begins else None
+        return Training(after, sides.environment, deleted=deleted, origin=origin)
+
+    def _planned(self, sides: _Sides, becomes: Training | None) -> JobChange:
+        """Return the runs of a job on both sides, and what its sources, or its rendered files where
+        these changed, make of the one before.
+        """
+        file, was, now = sides.file, sides.was, sides.now
+        before, after = (it.run if it else None for it in (was, becomes))
         applied = sides.as_rendered and files_of(before) != files_of(after)
         errors = 0 if applied else self._merge.errors(file)
         if errors or not (applied or now is None or now.usable):
             why = _broken(errors, sides)
             after = after.without_files() if before and after else after
             return JobChange(file=file, action=Action.BROKEN, why=why, before=before, after=after)
-        action, why = actions.decide(was, self._becomes(file, after, sides))
+        action, why = actions.decide(was, becomes)
         if action is Action.NEW_RUN and (why_not := self._why_refused(file)):
             action, why, after = Action.REJECTED, why_not, after and after.without_files()
         change = JobChange(file=file, action=action, why=why, before=before, after=after)
@@ -314,42 +330,22 @@ class JobChanges(Owner):
 
     # --- a run that begins --------------------------------------------------------------------
 
-    def _beginning(self, change: JobChange, sides: _Sides) -> JobChange:
+    def _beginning(self, change: JobChange, sides: _Sides, becomes: Training | None) -> JobChange:
         """Return a change with when the run begins that it begins, and what that waits for."""
         if change.action not in BEGINS:
             return change
-        unadmitted, overwrites = self._unadmitted(change, sides), self._overwrites(change, sides)
+        unadmitted, overwrites = self._unadmitted(change, sides), _overwrites(sides, becomes)
         change = replace(change, unadmitted=unadmitted, overwrites=overwrites and not unadmitted)
         why, never = change.why, words.never(change) or _waits_behind(change, sides)
         if change.action is Action.NEW_RUN:
             return replace(change, why=f"{why}; {never}") if never else change
-        why = "; ".join(filter(None, (never or why, self._resumption(change, sides))))
+        resumes = resumption(becomes) if becomes and becomes.read else ""
+        why = "; ".join(filter(None, (never or why, resumes)))
         if (waits := self._waits_for(change.file)) and why.startswith("at once"):
             why = f"{waits}{why.removeprefix('at once')}"
         elif waits:
             why = f"{why}; {waits}"
         return replace(change, why=why)
-
-    def _overwrites(self, change: JobChange, sides: _Sides) -> bool:
-        """Whether a new run saves to the folder of the one before, which keeps training."""
-        was, run = sides.was, self._becomes(change.file, change.after, sides)
-        if was is None or run is None or run.run.state != "active" or not was.goes_on(run.run):
-            return False
-        return overwritten(was, run) is not None
-
-    def _resumption(self, change: JobChange, sides: _Sides) -> str:
-        """Return from where a new job resumes; "" if it names no folder."""
-        run = self._becomes(change.file, change.after, sides)
-        return resumption(run) if run and run.read else ""
-
-    def _becomes(self, file: JobFile, after: PlannedRun | None, sides: _Sides) -> Training | None:
-        """Return the run of a job after the merge, or None if it has none."""
-        if after is None:
-            return None
-        deleted = self._merge.deleted(file.environment)
-        run = Training(after, sides.environment, deleted=deleted)
-        begins = sides.was is None or sides.was.run.object != after.object
-        return replace(run, resumed=self._resumed(file, run)) if begins else run
 
     def _resumed(self, file: JobFile, run: Training) -> Training | None:
         """Return the run in git after which the folder is called that another resumes from."""
@@ -616,6 +612,14 @@ def _quota(change: JobChange, sides: _Sides) -> int | None:
     if run is None or run.state != "active" or environment is None:
         return None
     return environment.queues.get(run.queue)
+
+
+def _overwrites(sides: _Sides, becomes: Training | None) -> bool:
+    """Whether a new run saves to the folder of the one before, which keeps training."""
+    was = sides.was
+    if was is None or becomes is None or becomes.run.state != "active":
+        return False
+    return was.goes_on(becomes.run) and overwritten(was, becomes) is not None
 
 
 def _waits_behind(change: JobChange, sides: _Sides) -> str:

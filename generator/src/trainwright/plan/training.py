@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from posixpath import join, normpath, relpath
 
 from trainwright.datatypes.data import Data, dig, text
@@ -130,8 +130,7 @@ class Training:
     """A run, and the environment by whose settings it is applied and deleted. Where the file of its
     job `leaves` git, a Kustomization may have to be deleted for it; a `keeper` is another job that
     has the same run, whatever happens to its own. `deleted` are objects beside it that the merge
-    deletes; `resumed` is the run after which the folder is called that it resumes from, if git had
-    one.
+    deletes; `origin` finds the run that it resumes from.
     """
 
     run: PlannedRun
@@ -139,7 +138,12 @@ class Training:
     leaves: bool = False
     keeper: str = ""
     deleted: Set[tuple[str, str, str, str]] = frozenset()  # by their identity
-    resumed: Training | None = None
+    origin: Callable[[Training], Training | None] | None = field(default=None, compare=False)
+
+    @cached_property
+    def resumed(self) -> Training | None:
+        """The run after which the folder is called that it resumes from, if git had one."""
+        return self.origin(self) if self.origin else None
 
     @cached_property
     def manifests(self) -> Mapping[tuple[str, str, str, str], Manifest]:
