@@ -293,7 +293,7 @@ def test_the_report_has_a_cancelled_run_that_goes_on_at_its_job(prod: Repository
     found = overview(prod.root, built, today=THAT_DAY)
     (environment,) = found.environments
     (job,) = (it for it in environment.rows if it.left)
-    assert (str(job.file), job.status) == ("prod/llm", "cancelled, still running")
+    assert (str(job.file), job.status) == ("prod/llm", "cancelled, may still run")
     assert job.held.gpus.low == 8
     waiting = next(it for it in troubles(found) if it.kind == "waiting for deletion")
     assert (waiting.of_jobs, [it.name for it in waiting.items]) == (True, ["prod/llm"])
@@ -308,8 +308,8 @@ def test_the_report_keeps_the_runs_of_a_removed_environment(gone: Repository) ->
     assert environment.title == "prod (removed)"
     assert environment.active.gpus.low == 16
     assert [(str(it.file), it.status) for it in environment.rows] == [
-        ("prod/llm", "not in git, still running"),
-        ("prod/other", "not in git, still running"),
+        ("prod/llm", "not in git, may still run"),
+        ("prod/other", "not in git, may still run"),
     ]
     waiting = next(it for it in troubles(found) if it.kind == "waiting for deletion")
     assert [item.name for item in waiting.items] == ["prod/llm", "prod/other"]

@@ -46,7 +46,7 @@ class JobOverview:
     def status(self) -> str:
         """Its state for people, whatever git has of what goes on."""
         goes_on = any(run.object == self.run.object for run in self.left)
-        return f"{self.run.status}, still running" if goes_on else self.run.status
+        return f"{self.run.status}, may still run" if goes_on else self.run.status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
