@@ -58,14 +58,9 @@ def shortages(group: Job) -> Iterator[Shortage]:
     if pool is None or not gpus:
         return
     if pool.resource:
-        yield from pool_shortages(pool, gpus, at_once(group) * gpus)
+        yield from pool_shortages(pool, gpus, group.nodes * gpus)
     else:
         yield Shortage(pool.name, gpus, 0, per_node=True)
-
-
-def at_once(group: Job) -> int:
-    """Return the nodes that a job, or a role, has to get before it trains."""
-    return max(group.nodes, group.elastic.min_nodes if group.elastic else 0)
 
 
 def nodes(pool: Pool) -> int | None:

@@ -308,7 +308,7 @@ def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
         )
     for short in capacity.shortages(job):
         path = "/resources/gpu" if short.per_node or "nodes" not in spec.data else "/nodes"
-        message = short.message(f" ({capacity.at_once(job)} nodes of {gpus})")
+        message = short.message(f" ({job.nodes} nodes of {gpus})")
         related = tuple(_of_pool(pool, spec, short))
         yield spec.finding(dx.CAPACITY, Pointer(path), message, related=related)
 
