@@ -108,14 +108,17 @@ NOTHING = {"44-aks-dranet-0", "45-kf-megatron-0"}
 CANNOT_RUN = {"42-aws-llama3-hpto": "hyperpodrun"}
 # What is lost, beyond what is cosmetic.
 BEHAVIOUR = {
-    "06-aws-distill": "maxRestarts",  # of processes in their pods, which the target has its own of
     "11-aws-hyperpod-taskgov": "not on pods",  # of Kueue, of which the object has the same
     "16-kf-04-volcano": "gang",  # Kueue starts all pods together here
     "51-volcano-pytorch-0": "workingDir",  # of the workers alone
     "53-gke-a3mega-llama70b": "tolerations",  # of its own, which Kueue's flavors have
 }
 # Nor do restarts without a limit and an autoscaler come through, of any PyTorchJob that has them.
-ALWAYS = ("restarts have a limit in a spec", "an autoscaler would write what git holds")
+ALWAYS = (
+    "restarts have a limit in a spec",
+    "an autoscaler would write what git holds",
+    "the target sets how often torchrun starts processes",
+)
 
 
 @pytest.mark.parametrize("name", _files("workloads") or ["every file"])
