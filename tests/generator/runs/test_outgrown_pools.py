@@ -188,3 +188,13 @@ def test_a_role_whose_pool_became_too_small(begun: Repository) -> None:
     assert result.exit_code == 0, result.output
     edit(begun, "prod/environment.yaml", "capacity: 8}", "capacity: 4}")
     assert ("TW023", "warning", f"{ENVIRONMENT}:8") in _check(begun)
+
+
+def test_a_pool_that_has_no_accelerators_any_more(begun: Repository) -> None:
+    edit(
+        begun,
+        "prod/environment.yaml",
+        "resource: nvidia.com/gpu, gpusPerNode: 8, capacity",
+        "capacity",
+    )
+    assert ("TW023", "warning", f"{ENVIRONMENT}:7") in _check(begun)

@@ -279,7 +279,8 @@ _LEAST_MEMORY = 64 * 2**20  # bytes; torch alone has more
 def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
     gpus = job.resources.gpu
     if not pool.resource:
-        message = f'resources.gpu is {gpus}, but the pool "{pool.name}" has no accelerators'
+        needs = f"needs {plural(gpus, 'GPU')} per node"
+        message = f'{needs}, but the pool "{pool.name}" has no accelerators'
         pools = Related("from", f'sets pool: "{pool.name}"', spec.origin("/pool"))
         related = (pools, *_of_pool(pool, spec))
         yield spec.finding(dx.CAPACITY, Pointer("/resources/gpu"), message, related=related)

@@ -399,7 +399,7 @@ def _resources(job: Job) -> dict[str, Data]:
     declared = job.resources
     exact = {key: str(count) for key, count in sorted(declared.extended.items())}
     exact |= {f"hugepages-{page}": amount for page, amount in sorted(declared.hugepages.items())}
-    if declared.gpu and job.pool:
+    if declared.gpu and job.pool and job.pool.resource:
         exact[job.pool.resource] = str(declared.gpu)
     filled = {
         kind: {key: value for key, value in {**amounts, **exact}.items() if value}
