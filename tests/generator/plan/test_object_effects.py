@@ -201,6 +201,12 @@ def test_what_follows_from_an_edit(
     assert told(prod) == effects
 
 
+TERMINATING = (
+    "it stays Terminating until the pods that mount it have ended, then its data may go, and no "
+    "new pod starts without it"
+)
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "effects"),
     [
@@ -208,7 +214,7 @@ def test_what_follows_from_an_edit(
         (
             "data",
             "persistentvolumeclaim",
-            ["its data may go with it, and no new pod starts without it: prod/llm"],
+            [f"{TERMINATING}: prod/llm"],
         ),
         (
             "policy",
@@ -333,7 +339,7 @@ def test_a_quota_holds_for_the_runs_of_its_namespace_alone(
 
 
 SAVED = "what these have saved there may go with it: prod/llm"
-NO_POD = "its data may go with it, and no new pod starts without it: prod/llm"
+PENDING = "runs that begin cannot start, as their pods stay Pending without it: prod/llm"
 
 
 def _remove_claim(prod: Repository, llm: str) -> Path:
@@ -358,7 +364,7 @@ def _run(prod: Repository) -> str:
     [
         ("", "deleted", SAVED),
         ("state: suspended\n", "suspends", SAVED),
-        ("flags: {lr: 1}\n", "new run", NO_POD),
+        ("flags: {lr: 1}\n", "new run", PENDING),
     ],
     ids=["its job is removed", "it is suspended", "another run replaces it"],
 )
@@ -377,6 +383,34 @@ def test_what_a_run_saved_is_lost_with_the_claim_that_a_merge_deletes(
     assert lost in change["why"]
     assert plan["losesProgress"] == 1
     assert re.search("1 (job )?loses (its )?progress", plan["verdict"])
+    assert plan["verdict"].startswith("Deletes claim data with the checkpoints of prod/llm · ")
+
+
+def test_a_claim_that_a_run_saves_to_is_deleted_before_another_resumes_from_it(
+    copied: Copied, tmp_path: Path
+) -> None:
+    """The old run goes on, and the new one has no claim: each format says both first."""
+    prod = copied(_immediate_saving, tmp_path / "clone")
+    resumes = SAVES.replace("path: ck", f"path: ck, resumeFrom: ck/{_run(prod)}")
+    _job(prod, "prod/eval", resumes)
+    (prod.root / "environments/prod/objects/data.yaml").unlink()
+    assert prod.run("render").exit_code == 0
+    assert told(prod) == [
+        f"{TERMINATING}: prod/llm",
+        "runs that begin cannot start, as their pods stay Pending without it: prod/eval",
+    ]
+    deletes = "Deletes claim data with the checkpoints of prod/llm · prod/eval cannot start · "
+    stays = "its pods stay Pending, as the merge deletes claim data"
+    text, comment, page = (
+        prod.run("plan", "--against", "HEAD", "-o", it).stdout
+        for it in ("text", "markdown", "html")
+    )
+    assert text.startswith(deletes)
+    assert "starts 1 job" not in text
+    assert f"\nprod/eval  cannot start: {stays};\n" in text
+    assert deletes in comment
+    assert stays in comment
+    assert "goes with the checkpoints of prod/llm; it stays Terminating" in page
 
 
 def test_no_run_resumes_from_a_claim_that_the_merge_deletes(copied: Copied, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from trainwright.datatypes.finding import Severity
 from trainwright.plan import words
@@ -41,7 +42,9 @@ def attention(plan: Plan) -> tuple[Attention, ...]:
             of_jobs("overwrites checkpoints", Concern.LOSES, _overwriting(plan)),
             of_jobs("loses progress later", Concern.ENDS, later),
             elsewhere("changed destination", Concern.ENDS, _settings(plan, moves=True)),
+            elsewhere("deleted checkpoints", Concern.LOSES, _checkpoints(plan), "objects-title"),
             of_jobs(words.NEVER, Concern.EXCEEDS, _unadmitted(plan)),
+            of_jobs(words.CANNOT_START, Concern.EXCEEDS, _pending(plan)),
             elsewhere("over limit", Concern.EXCEEDS, _short(plan), "uses"),
             elsewhere("not rendered", Concern.RISKS, _unrendered(plan)),
             of_jobs("shared run", Concern.RISKS, _shared(plan)),
@@ -63,6 +66,12 @@ def _unadmitted(plan: Plan) -> Iterator[Item]:
     for change in plan.listed:
         if change.unadmitted:
             yield _item(change, words.never(change).removeprefix(f"{words.NEVER}: "))
+
+
+def _pending(plan: Plan) -> Iterator[Item]:
+    for change in plan.listed:
+        if change.pending and not change.unadmitted:
+            yield _item(change, words.never(change).removeprefix(f"{words.CANNOT_START}: "))
 
 
 def _blocked(plan: Plan, action: Action) -> Iterator[Item]:
@@ -132,11 +141,17 @@ def _settings(plan: Plan, *, moves: bool) -> Iterator[Item]:
             yield Item(change.environment, change_line(change.cause))
 
 
+def _checkpoints(plan: Plan) -> Iterator[Item]:
+    for change in filter(attrgetter("checkpoints"), plan.objects):
+        what = f"goes with the checkpoints of {change.checkpoints}"
+        yield Item(f"{change.environment} {change.object}", "; ".join((what, *change.effects)))
+
+
 def _objects(plan: Plan) -> Iterator[Item]:
     """Yield the objects whose change has an effect on jobs, or grants rights."""
     for change in plan.objects:
         given = (words.changed_object(change),) if change.gives else ()
-        if change.effects or given:
+        if (change.effects and not change.checkpoints) or given:
             what = "; ".join((*given, *change.effects))
             yield Item(f"{change.environment} {change.object}", what)
 

@@ -335,7 +335,12 @@ class JobChanges(Owner):
         if change.action not in BEGINS:
             return change
         unadmitted, overwrites = self._unadmitted(change, sides), _overwrites(sides, becomes)
-        change = replace(change, unadmitted=unadmitted, overwrites=overwrites and not unadmitted)
+        change = replace(
+            change,
+            unadmitted=unadmitted,
+            overwrites=overwrites and not unadmitted,
+            pending=becomes.unmountable if becomes else (),
+        )
         why, never = change.why, words.never(change) or _waits_behind(change, sides)
         if change.action is Action.NEW_RUN:
             return replace(change, why=f"{why}; {never}") if never else change

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import filterfalse
 
 from trainwright.datatypes.layout import WIRING
-from trainwright.datatypes.listing import plural
+from trainwright.datatypes.listing import listed, plural
 from trainwright.plan import words
 from trainwright.plan.model import (
     BEGINS,
@@ -16,6 +16,7 @@ from trainwright.plan.model import (
     Action,
     EnvironmentPlan,
     JobChange,
+    ObjectChange,
     Plan,
     SettingChange,
 )
@@ -79,6 +80,8 @@ def verdict(plan: Plan) -> str:
         first.append(f"cannot read {unread}")
     if refused:
         first.append(f"cannot sync {plural(refused, 'object')}")
+    deleted = [*_deleted(plan)]
+    first += deleted
     first += _moved(plan)
     rests = [[it for it in _rest(plan, brief) if it[1]] for brief in range(3)]
     # Which limit is exceeded is worth more than counts of objects.
@@ -87,7 +90,7 @@ def verdict(plan: Plan) -> str:
     moved = any(it.moves for it in plan.wiring.settings)
     priced = any(_money(plan))
     changed = plan.changing or plan.policies or plan.wiring.settings or priced
-    quiet = changed and not (moved or never)
+    quiet = changed and not (moved or never or deleted)
     levels = _actions(plan) or ["no job changes" if quiet else ""]
     after = [errors] if errors and blocked else []
     # What begins is left out of the line once nothing else can be.
@@ -99,6 +102,17 @@ def verdict(plan: Plan) -> str:
         for actions in some
     )
     return next((line for line in lines if len(line) <= LIMIT), _line(first, levels[-1], after))
+
+
+def _deleted(plan: Plan) -> Iterator[str]:
+    """Yield which claims are deleted with checkpoints, and what cannot start without its claim."""
+    if gone := [it for it in plan.objects if it.checkpoints]:
+        one = gone[0].object.rpartition("/")[2]
+        claims = f"claim {one}" if len(gone) == 1 else plural(len(gone), "claim")
+        jobs = listed([*dict.fromkeys(it.checkpoints for it in gone)], 1)
+        yield f"deletes {claims} with the checkpoints of {jobs}"
+    if pending := [str(it.file) for it in plan.changes if it.pending and not it.unadmitted]:
+        yield f"{pending[0] if len(pending) == 1 else plural(len(pending), 'job')} cannot start"
 
 
 def _moved(plan: Plan) -> Iterator[str]:
@@ -177,9 +191,9 @@ def _verb(change: JobChange) -> str:
 
 
 def _begins_nothing(change: JobChange) -> bool:
-    """Whether all that happens is that a queue never admits a run, which has words of its own."""
+    """Whether all that happens is that a run cannot start, which has words of its own."""
     goes_on = change.ending is None or change.ending.waits
-    return change.unadmitted is not None and change.action in BEGINS and goes_on
+    return change.cannot_start and change.action in BEGINS and goes_on
 
 
 def _unadmitted(changes: Sequence[JobChange]) -> str:
@@ -261,8 +275,13 @@ def _grants(plan: Plan) -> str:
 
 def _affects(plan: Plan) -> str:
     """Return which other objects of one's own limit runs, or let them do more."""
-    changed = [it.object for it in plan.objects if it.effects and not (it.refused or it.gives)]
+    changed = [it.object for it in plan.objects if it.effects and not _is_told(it)]
     return _named(changed, "affects runs", "affect runs")
+
+
+def _is_told(change: ObjectChange) -> bool:
+    """Whether other words of the line are about an object."""
+    return change.refused or change.gives or bool(change.checkpoints)
 
 
 def _pools(plan: Plan) -> str:

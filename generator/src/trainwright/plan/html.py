@@ -52,7 +52,7 @@ def render(plan: Plan, style: Style) -> str:
         style,
         data,
         verdict=headline.verdict(plan),
-        tone="danger" if plan.blocked or any(it.unadmitted for it in changes) else "",
+        tone="danger" if plan.blocked or any(it.cannot_start for it in changes) else "",
         summary=_summary(plan),
         facts=_facts(plan, style),
         attention=shown(concerns, "action"),

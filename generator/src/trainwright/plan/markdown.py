@@ -43,6 +43,7 @@ _ICONS = {
     "rejected": "⛔",
     "broken": "❌",
     words.NEVER: "⛔",
+    words.CANNOT_START: "⛔",
     "deleted": "🗑️",
     "left running": "⚠️",
     "left suspended": "⏸️",

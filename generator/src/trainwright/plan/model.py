@@ -113,11 +113,12 @@ class JobChange:
     was: JobFile | None = None
     shared: bool = False
     overwrites: bool = False
+    pending: tuple[str, ...] = ()  # claims that pods of a new run mount and the merge deletes
 
     @property
-    def never_starts(self) -> bool:
-        """Whether a job starts only in git, since its queue never admits it."""
-        return self.unadmitted is not None and self.action is Action.STARTED
+    def cannot_start(self) -> bool:
+        """Whether a run begins only in git: its queue never admits it, or its pods stay Pending."""
+        return self.unadmitted is not None or bool(self.pending)
 
     @property
     def loses(self) -> bool:
@@ -161,7 +162,7 @@ class JobChange:
             return Concern.BLOCKS
         if self.ending is not None:
             return Concern.LOSES if self.loses or self.overwrites else Concern.ENDS
-        if self.unadmitted is not None:
+        if self.cannot_start:
             return Concern.EXCEEDS
         if self.shared:
             return Concern.RISKS
@@ -210,6 +211,7 @@ class ObjectChange:
     after: str = ""
     until: str = ""
     effects: tuple[str, ...] = ()  # on the object itself, and on jobs
+    checkpoints: str = ""  # of which jobs a claim has them that the merge deletes
     other: str = ""
     refused: bool = False
     values: tuple[ValueChange, ...] = ()  # that differ, of one that is changed

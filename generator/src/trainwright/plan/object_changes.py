@@ -18,7 +18,7 @@ from trainwright.objects.departure import Departure, applying, deletion
 from trainwright.objects.departure import end as end_of
 from trainwright.objects.grants import grants
 from trainwright.plan.model import ObjectChange
-from trainwright.plan.object_effects import Surroundings, allowed, effects, later
+from trainwright.plan.object_effects import Surroundings, allowed, checkpoints, effects, later
 from trainwright.plan.revision import Revision
 from trainwright.render import own_object_checks
 from trainwright.render.refused import of_own
@@ -79,6 +79,7 @@ def changes(
             follows = effects(old_object, new_object, around)
         if until and around is not None:
             follows = later(follows, one.manifest, around)
+        goes = around is not None and not (now or until or stays)
         _, kind, namespace, name = identity
         title = f"{kind}/{namespace}/{name}" if several[kind, name] > 1 else one.manifest.title
         yield ObjectChange(
@@ -92,6 +93,7 @@ def changes(
             after=_text(now) if now else "",
             until=until,
             effects=tuple(map(redact, follows)),
+            checkpoints=redact(checkpoints(one.manifest, around)) if around and goes else "",
             other=other,
             refused=bool(is_refused),
             values=tuple(_values(was, now)) if was and now else (),

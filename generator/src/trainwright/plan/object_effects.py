@@ -270,12 +270,30 @@ def _claim(was: Manifest | None, now: Manifest | None, around: Surroundings) -> 
     def mounts(job: Job) -> bool:
         return was.name in map(_claimed, job.volumes)
 
-    if jobs := around.jobs(was.namespace, mounts):
-        yield f"its data may go with it, and no new pod starts without it: {jobs}"
+    mounting = [it for it in around.runs_in(was.namespace) if mounts(it.job)]
+    if jobs := _named(it for it in mounting if not it.begins):
+        yield (
+            "it stays Terminating until the pods that mount it have ended, then its data may go, "
+            f"and no new pod starts without it: {jobs}"
+        )
+    if jobs := _named(it for it in mounting if it.begins):
+        yield f"runs that begin cannot start, as their pods stay Pending without it: {jobs}"
     active = {run.job.name for run in around.runs_in(was.namespace)}
     others = (it for it in around.runs if it.namespace == was.namespace)
     if jobs := _named(it for it in others if mounts(it.job) and it.job.name not in active):
         yield f"what these have saved there may go with it: {jobs}"
+
+
+def checkpoints(claim: Manifest, around: Surroundings) -> str:
+    """Return the jobs of which runs that there are save to a claim that is deleted."""
+
+    def saves(job: Job) -> bool:
+        volume = job.checkpoint.volume if job.checkpoint else ""
+        return claim.name in (_claimed(it) for it in job.volumes if it.name == volume)
+
+    there = (it for it in around.runs if it.namespace == claim.namespace and not it.begins)
+    is_claim = claim.group_kind == PERSISTENTVOLUMECLAIM
+    return _named(it for it in there if saves(it.job)) if is_claim else ""
 
 
 def _claimed(volume: Volume) -> str:

@@ -27,7 +27,7 @@ def render(plan: Plan, style: Style) -> str:
 
 
 def _lines(plan: Plan, style: Style) -> Iterator[str]:
-    never = any(change.unadmitted for change in plan.changes)
+    never = any(change.cannot_start for change in plan.changes)
     yield style.paint(visible(headline.verdict(plan)), "red" if never else "")
     for line in (*map(words.forged, plan.underived), *words.outside(plan)):
         yield style.paint(visible(line), "red")

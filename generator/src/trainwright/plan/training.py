@@ -298,10 +298,19 @@ class Training:
                 for setting in (setting for settings in named for setting in settings(container)):
                     yield self._left(_place(setting, container, template))
 
+    @property
+    def unmountable(self) -> tuple[str, ...]:
+        """The claims that its pods mount, and that the merge deletes."""
+        volumes = (volume for it in self.templates for _, volume in it.volumes)
+        claims = (text(dig(it, "persistentVolumeClaim", "claimName")) for it in volumes)
+        return tuple(dict.fromkeys(filter(self._is_deleted, claims)))
+
+    def _is_deleted(self, claim: str) -> bool:
+        return (*PERSISTENTVOLUMECLAIM, self.namespace, claim) in self.deleted
+
     def _left(self, place: Saved) -> Saved:
         """Return a place as the merge leaves it."""
-        claim = (*PERSISTENTVOLUMECLAIM, self.namespace, place.source)
-        if place.volume.startswith(_CLAIM) and claim in self.deleted:
+        if place.volume.startswith(_CLAIM) and self._is_deleted(place.source):
             return replace(place, is_kept=False, is_deleted=True)
         return place
 

@@ -129,11 +129,14 @@ _SAME_CONTENT = "the same content: the digest decides, not the tag"
 
 
 NEVER = "never admitted"
+CANNOT_START = "cannot start"
 
 
 def never(change: JobChange) -> str:
-    """Return that a queue never admits a run, and why; "" for any other run."""
+    """Return that a run cannot start, and why; "" for any other run."""
     fit = change.unadmitted
+    if not fit and change.pending:
+        return f"{CANNOT_START}: its pods stay Pending, as the merge deletes {claims(change)}"
     if fit is None:
         return ""
     has = f"the {fit.what} has {amount(fit, fit.has)}"
@@ -143,9 +146,15 @@ def never(change: JobChange) -> str:
 
 def happens(change: JobChange) -> tuple[str, str]:
     """Return what happens to a job in a word or two, and the sentence that follows these."""
-    if change.never_starts:
-        return NEVER, change.why.replace(f"{NEVER}: ", "", 1)
+    if change.cannot_start and change.action is Action.STARTED:
+        what = NEVER if change.unadmitted else CANNOT_START
+        return what, change.why.replace(f"{what}: ", "", 1)
     return change.action.value, change.why
+
+
+def claims(change: JobChange) -> str:
+    """Return the claims without which a run cannot start."""
+    return f"{'claim' if len(change.pending) == 1 else 'claims'} {listed(change.pending, _NAMED)}"
 
 
 def clauses(sentence: str) -> list[str]:
