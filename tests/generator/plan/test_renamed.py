@@ -279,8 +279,9 @@ def test_argo_cd_refuses_what_bears_the_mark_of_another_name(named: bool, prod: 
     refused = (
         "what Argo CD has applied bears the mark of training-prod, and every sync of training-live "
         "fails until it bears its own: `gitops.name: training-prod` in "
-        "environments/live/environment.yaml keeps the mark; the objects of training-prod are to be "
-        "deleted only once training-live has synced"
+        "environments/live/environment.yaml keeps the mark; delete the Argo CD ApplicationSet and "
+        "Applications `training-prod` and `training-prod-*` in namespace argocd only once "
+        "training-live has synced, and nothing in namespace training"
     )
     for output in ("text", "markdown"):
         assert (refused in said(prod, output)) is not named
@@ -334,8 +335,8 @@ def test_flux_deletes_nothing_until_its_kustomization_is_deleted(
     text = said(prod)
     assert "Argo CD" not in text
     assert (
-        "; the objects of training-prod are to be deleted only once training-live has synced"
-        in (text)
+        "; delete the Flux Kustomizations `training-prod` and `training-prod-*` in namespace "
+        "flux-system only once training-live has synced, and nothing in namespace training" in text
     )
     assert deleted(text) == set()
 

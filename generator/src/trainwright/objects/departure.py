@@ -14,6 +14,7 @@ from trainwright.datatypes.manifest import Manifest
 from trainwright.objects.naming import application_name, job_of_run, kustomization, release
 from trainwright.objects.sync_options import sync_options
 
+ARGOCD_NAMESPACE = "argocd"
 FLUX_NAMESPACE = "flux-system"
 _COMPOSE = "Compose"  # no kind of a cluster
 

@@ -297,6 +297,8 @@ class Comparison(Owner):
             wiring=wiring,
             renamed=renamed,
             applied_by=names.applied_by(environment, self.merge.environment(renamed)),
+            applying=names.applying(environment),
+            namespace=environment.namespace if environment else "",
             refuses=gitops.engine == "argocd",
             prunes=(gitops.engine, gitops.prune) == ("flux", "immediate"),
         )

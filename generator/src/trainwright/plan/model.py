@@ -254,9 +254,10 @@ class Removal:
     it was `applied`, objects of an engine stay, those of the `wiring` folder if git had one.
 
     One that is `renamed` keeps what it has in the cluster, under that name. Where an engine applies
-    that by objects under another name than before, `applied_by` are both names; Argo CD `refuses`
-    what bears the mark of the first, and Flux `prunes`, as it deletes its own objects, what the
-    others have not applied yet.
+    that by objects under another name than before, `applied_by` are both names, and `applying` the
+    former objects, none of which is in the `namespace` of the runs; Argo CD `refuses` what bears
+    the mark of the first, and Flux `prunes`, as it deletes its own objects, what the others have
+    not applied yet.
     """
 
     finished: tuple[str, ...] = ()
@@ -264,6 +265,8 @@ class Removal:
     wiring: str = ""
     renamed: str = ""
     applied_by: tuple[str, ...] = ()
+    applying: str = ""
+    namespace: str = ""
     refuses: bool = False
     prunes: bool = False
 

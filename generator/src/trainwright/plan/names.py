@@ -10,6 +10,7 @@ from trainwright.datatypes.environment import Destination, Environment
 from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.pointer import leaves
 from trainwright.datatypes.same import digest_of_data
+from trainwright.objects.departure import ARGOCD_NAMESPACE, FLUX_NAMESPACE
 from trainwright.objects.naming import wiring
 from trainwright.plan import object_changes
 from trainwright.plan.places import jobs_at, place_of
@@ -145,6 +146,23 @@ def _is_alike(one: Set[str], other: Set[str]) -> bool:
     """Whether two jobs have most of their values the same, and start the same program."""
     most = 2 * len(one & other) > max(len(one), len(other))
     return most and not any(it.startswith("/entrypoint") for it in one ^ other)
+
+
+def applying(environment: Environment | None) -> str:
+    """Return the objects by which an engine applies an environment, and where they are."""
+    if environment is None or environment.gitops.engine == "none":
+        return ""
+    gitops, name = environment.gitops, wiring(environment)
+    kinds, there = _APPLYING[gitops.engine, gitops.mode]
+    return f"{kinds} `{name}` and `{name}-*` in namespace {gitops.namespace or there}"
+
+
+_APPLYING = {
+    ("argocd", "rendered"): ("Argo CD ApplicationSet and Applications", ARGOCD_NAMESPACE),
+    ("argocd", "chart"): ("Argo CD ApplicationSet and Applications", ARGOCD_NAMESPACE),
+    ("flux", "rendered"): ("Flux Kustomizations", FLUX_NAMESPACE),
+    ("flux", "chart"): ("Flux Kustomizations and HelmReleases", FLUX_NAMESPACE),
+}
 
 
 def applied_by(was: Environment | None, now: Environment | None) -> tuple[str, ...]:

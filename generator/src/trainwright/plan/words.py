@@ -476,7 +476,10 @@ def _after_renaming(plan: Plan, name: str, removal: Removal) -> Iterator[str]:
             f"what Argo CD has applied bears the mark of {was}, and every sync of {now} fails "
             f"until it bears its own: {named} keeps the mark"
         )
-    yield f"the objects of {was} are to be deleted only once {now} has synced"
+    yield (
+        f"delete the {removal.applying} only once {now} has synced, and nothing in namespace "
+        f"{removal.namespace}"
+    )
     if removal.wiring and removal.prunes:
         yield (
             f"a sync of {WIRING}/ that prunes deletes them at once, and with them each run that "

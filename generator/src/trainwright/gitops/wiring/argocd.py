@@ -13,11 +13,12 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.gitops.wiring import kinds
 from trainwright.gitops.wiring.wiring import InvalidSetting, Requirement, Site
 from trainwright.kinds.kind import Kind
+from trainwright.objects.departure import ARGOCD_NAMESPACE
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.naming import application_name, bounded
 from trainwright.runs.record import RECORD_FILE, VALUES_FILE
 
-NAMESPACE = "argocd"
+NAMESPACE = ARGOCD_NAMESPACE
 _API = "argoproj.io/v1alpha1"
 _IN_CLUSTER = "https://kubernetes.default.svc"
 _FINALIZER = "resources-finalizer.argocd.argoproj.io"
