@@ -163,10 +163,13 @@ def test_a_reverted_commit_brings_its_run_back(repository: Repository) -> None:
     commit(repository, "Three nodes")
     git(repository.root, "revert", "--no-edit", "HEAD")
     assert rendered(repository) == before
-    plan = repository.run("plan", "--against", "HEAD~1").output
-    assert "prod/llm  new run: " in plan
-    assert f"{name(before)} was rendered before: " in plan
-    assert "`trainwright rerun`" in plan
+    plan = " ".join(repository.run("plan", "--against", "HEAD~1").output.split())
+    goes_on = f"{name(before)} goes on if nobody has deleted it, else starts from scratch"
+    assert f"prod/llm new run: after the merge {goes_on}" in plan
+    assert (
+        f"{name(before)} was rendered before: where its object still is in the cluster it goes on, "
+        "or stays finished: do not run the earlier command that deletes it, and `trainwright rerun`"
+    ) in plan
 
 
 @pytest.mark.parametrize("by", ["render", "specs alone"])

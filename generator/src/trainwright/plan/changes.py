@@ -226,7 +226,16 @@ class JobChanges(Owner):
             return None
         begins = sides.was is None or sides.was.run.object != after.object
         origin = partial(self._resumed, sides.file) if begins else None
-        return Training(after, sides.environment, deleted=deleted, origin=origin)
+        waits = begins and self._waits_for_deletion(after, sides)
+        return Training(after, sides.environment, deleted=deleted, origin=origin, waits=waits)
+
+    def _waits_for_deletion(self, after: PlannedRun, sides: _Sides) -> bool:
+        """Whether an earlier run comes back, as it was, that goes on until somebody deletes it."""
+        if not self._is_back(sides.file, after.object):
+            return False
+        end = Training(after, sides.environment).end
+        same = self._edit_of_earlier(after, sides)[0] is Action.UNCHANGED
+        return end is not None and end.is_kept and same
 
     def _planned(self, sides: _Sides, becomes: Training | None) -> JobChange:
         """Return the runs of a job on both sides, and what its sources, or its rendered files where
@@ -281,19 +290,25 @@ class JobChanges(Owner):
 
     def _met(self, after: PlannedRun, sides: _Sides) -> str:
         """Return, in words, what happens to a run whose object may still be in the cluster."""
-        there = self._earlier.recorded(sides.file, after.object)
-        runs = (replace(after, files=there.texts()) if there else after, after)
-        action, why = actions.decide(*(Training(run, sides.environment) for run in runs))
+        action, why = self._edit_of_earlier(after, sides)
         again = "`trainwright rerun` begins another run"
         if action is Action.UNCHANGED:
+            end = Training(after, sides.environment).end
+            keep = ": do not run the earlier command that deletes it"
             return (
                 f"{after.object} was rendered before: where its object still is in the cluster it "
-                f"goes on, or stays finished, and {again}"
+                f"goes on, or stays finished{keep if end and end.is_kept else ''}, and {again}"
             )
         return (
             f"{after.object} was rendered before, and otherwise: where its object still is in the "
             f"cluster the edit is {_API_ANSWERS.get(action, 'made')}: {why}; {again}"
         )
+
+    def _edit_of_earlier(self, after: PlannedRun, sides: _Sides) -> tuple[Action, str]:
+        """Return what the merge does to the object of an earlier run, if that still is there."""
+        there = self._earlier.recorded(sides.file, after.object)
+        runs = (replace(after, files=there.texts()) if there else after, after)
+        return actions.decide(*(Training(run, sides.environment) for run in runs))
 
     def _stayed(self, sides: _Sides) -> bool:
         """Whether the run of the base would do: the job's file was edited, and edited back."""

@@ -139,6 +139,7 @@ class Training:
     keeper: str = ""
     deleted: Set[tuple[str, str, str, str]] = frozenset()  # by their identity
     origin: Callable[[Training], Training | None] | None = field(default=None, compare=False)
+    waits: bool = False  # for its deletion, unless somebody has deleted it: an earlier run is back
 
     @cached_property
     def resumed(self) -> Training | None:
@@ -414,6 +415,7 @@ def _start(before: Training, after: Training) -> str:
     begun, queue = _begun(before, after), after.run.queue
     if after.run.state == "suspended":
         return f"{name} is suspended, and once it is resumed {begun}{there}"
+    begun = f"goes on if nobody has deleted it, else {begun}" if after.waits else begun
     admitted = f", when queue {queue} admits it{there and ','}" if queue else ""
     return f"{name} {begun}{admitted}{there}"
 
