@@ -164,7 +164,7 @@ def test_a_reverted_commit_brings_its_run_back(repository: Repository) -> None:
     git(repository.root, "revert", "--no-edit", "HEAD")
     assert rendered(repository) == before
     plan = " ".join(repository.run("plan", "--against", "HEAD~1").output.split())
-    goes_on = f"{name(before)} goes on if nobody has deleted it, else starts from scratch"
+    goes_on = f"{name(before)} goes on where its object still is in the cluster, else starts"
     assert f"prod/llm new run: after the merge {goes_on}" in plan
     assert (
         f"{name(before)} was rendered before: where its object still is in the cluster it goes on, "

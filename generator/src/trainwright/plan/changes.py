@@ -230,7 +230,7 @@ class JobChanges(Owner):
         return Training(after, sides.environment, deleted=deleted, origin=origin, waits=waits)
 
     def _waits_for_deletion(self, after: PlannedRun, sides: _Sides) -> bool:
-        """Whether an earlier run comes back, as it was, that goes on until somebody deletes it."""
+        """Whether an earlier run comes back, as it was, which no engine deletes."""
         if not self._is_back(sides.file, after.object):
             return False
         end = Training(after, sides.environment).end

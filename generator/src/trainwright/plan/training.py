@@ -139,7 +139,7 @@ class Training:
     keeper: str = ""
     deleted: Set[tuple[str, str, str, str]] = frozenset()  # by their identity
     origin: Callable[[Training], Training | None] | None = field(default=None, compare=False)
-    waits: bool = False  # for its deletion, unless somebody has deleted it: an earlier run is back
+    waits: bool = False  # an earlier run, which waits for its deletion unless that is done
 
     @cached_property
     def resumed(self) -> Training | None:
@@ -302,6 +302,8 @@ class Training:
     @property
     def unmountable(self) -> tuple[str, ...]:
         """The claims that its pods mount, and that the merge deletes."""
+        if not self.deleted:
+            return ()
         volumes = (volume for it in self.templates for _, volume in it.volumes)
         claims = (text(dig(it, "persistentVolumeClaim", "claimName")) for it in volumes)
         return tuple(dict.fromkeys(filter(self._is_deleted, claims)))
@@ -415,7 +417,9 @@ def _start(before: Training, after: Training) -> str:
     begun, queue = _begun(before, after), after.run.queue
     if after.run.state == "suspended":
         return f"{name} is suspended, and once it is resumed {begun}{there}"
-    begun = f"goes on if nobody has deleted it, else {begun}" if after.waits else begun
+    begun = (
+        f"goes on where its object still is in the cluster, else {begun}" if after.waits else begun
+    )
     admitted = f", when queue {queue} admits it{there and ','}" if queue else ""
     return f"{name} {begun}{admitted}{there}"
 
