@@ -347,7 +347,7 @@ def test_limits_are_bars_on_one_scale_the_fullest_first(visit: Visit) -> None:
             "env-0 budget\nml@example.com",
             "$50 to $150 of $100",
             "",
-            "fits at least; $50 too much at most",
+            "fits at least; $50 over at most",
         ],
     ]
     assert page.locator(".scale span").all_inner_texts() == ["0", "100 %", "200 %"]

@@ -57,7 +57,7 @@ def test_another_price_is_money(price: str, shown: str, copied: Copied, tmp_path
     """2 jobs of 32 GPU-hours each. What a job that begins anew costs is in the sum, once."""
     prod = copied(_prod, tmp_path / "clone")
     prod.edit("prod/environment.yaml", "pricePerGpuHour: 2", f"pricePerGpuHour: {price}")
-    assert _lines(prod)[0] == f"No job changes · {shown}"
+    assert _lines(prod)[0] == f"No job changes · {shown} at the new price"
 
 
 def test_a_price_and_a_run_that_begins_are_one_sum(copied: Copied, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_price_and_a_run_that_begins_are_one_sum(copied: Copied, tmp_path: Pat
     prod.edit("prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
     lines = _lines(prod)
     # llm as it was goes on beside the new one: 48, 32 and 32 GPU-hours by 3, not 64 by 2.
-    assert lines[0] == "Starts 1 run beside the old one · +48 GPU-h · +$208"
+    assert lines[0] == "Starts 1 run beside the old one · +48 GPU-h · +$208 at the new price"
     assert any("$128 → $336" in line for line in lines)
 
 

@@ -687,7 +687,7 @@ def test_limits_that_a_merge_lowers_although_no_job_changes(cloned: Repository) 
     cloned.run("render")
     found = plan(cloned)
     assert found["changes"] == []
-    assert found["verdict"] == "No job changes · +$40 · 2 limits exceeded"
+    assert found["verdict"] == "No job changes · +$40 at the new price · 2 limits exceeded"
     (environment,) = found["environments"]
     cost = [environment[side]["cost"]["low"] for side in ("before", "after")]
     assert cost == [8 * 2 * 2.5, 8 * 2 * 5]
@@ -697,13 +697,13 @@ def test_limits_that_a_merge_lowers_although_no_job_changes(cloned: Repository) 
     } == {"pool h100": (16, 8, 0, 0), "queue team": (8, 2, 0, 6), "budget": (100, 5, 0, 11)}
     text = cloned.run("plan", "--against", "main").output
     assert "8 of 2 GPUs (8 before): 6 too few" in text
-    assert "16 of 5 (100 before): 11 too few" in text
+    assert "16 of 5 (100 before): 11 over" in text
     assert "$40 → $80" in text
     # A price alone exceeds nothing, and is shown.
     git(cloned.root, "checkout", "--quiet", ".")
     edit(cloned, "prod/environment.yaml", "2.5}", "5}")
     text = cloned.run("plan", "--against", "main").output
-    assert text.startswith("No job changes · +$40\n")
+    assert text.startswith("No job changes · +$40 at the new price\n")
     assert "$40 → $80" in text
 
 
@@ -1597,7 +1597,7 @@ def test_a_request_is_at_the_price_after_the_merge(cloned: Repository) -> None:
     _running(cloned, "")
     job("maxDuration: 2h", "maxDuration: 3h")(cloned)
     first, row = _priced(cloned, (PRICE, "pricePerGpuHour: 4"))
-    assert first == "Updates 1 job in place · +8 GPU-h · +$56"
+    assert first == "Updates 1 job in place · +8 GPU-h · +$56 at the new price"
     assert row == "16 → 24 of 100 $40 → $96 +8 GPU-h, +$32"
 
 

@@ -230,9 +230,9 @@ def test_a_waiver_of_a_job_counts() -> None:
 def test_a_budget_is_money() -> None:
     cost = CapacityCheck(what="budget", unit="EUR", need=85517.2, most=85517.2, has=40000)
     assert headline.verdict(review([change("a")], [cost])).endswith("budget exceeded by €45,517")
-    assert words.fitting(cost) == "€85,517 of €40,000: €45,517 too much"
+    assert words.fitting(cost) == "€85,517 of €40,000: €45,517 over"
     hours = CapacityCheck(what="budget", unit="GPU-hours", need=24960, most=24960, has=12000)
-    assert words.fitting(hours) == "24,960 of 12,000 GPU-hours: 12,960 too few"
+    assert words.fitting(hours) == "24,960 of 12,000 GPU-hours: 12,960 over"
 
 
 @pytest.mark.parametrize(

@@ -258,7 +258,7 @@ def _rest(plan: Plan, brief: int) -> Iterator[tuple[int, str]]:
         yield 5, f"adds {plural(plan.waived, 'waiver')}"
     for clause in _hours(plan, brief=brief > 0):
         yield 4, clause
-    for clause in _money(plan):
+    for clause in _money(plan, brief=brief > 0):
         yield 3, clause
     yield 2, _short(plan, brief=brief > 1)
     if plan.objects:
@@ -386,17 +386,26 @@ def _hours(plan: Plan, *, brief: bool = False) -> Iterator[str]:
         yield ", ".join(words.asked(hours, "", sign=True))
 
 
-def _money(plan: Plan) -> Iterator[str]:
+def _money(plan: Plan, *, brief: bool = False) -> Iterator[str]:
     """Yield what the changes cost, with what other prices make of all other runs."""
-    costs = defaultdict[str, Demand](lambda: NOTHING)
+    costs, repriced = defaultdict[str, Demand](lambda: NOTHING), False
     for it in plan.environments:
         if it in plan.changing:
             costs[it.shown_currency] += Demand(cost=it.asked.cost, unpriced=it.asked.unpriced)
         if _has_other_prices(plan, it):
             others = it.after - it.before - total(change.delta for change in it.changes)
-            costs[it.shown_currency] += NOTHING if others.unpriced else Demand(cost=others.cost)
+            other = NOTHING if others.unpriced else Demand(cost=others.cost)
+            costs[it.shown_currency] += other
+            repriced = repriced or bool(other.cost)
     every = (words.asked(cost, currency, sign=True) for currency, cost in costs.items())
-    yield ", ".join(part for parts in every for part in parts)
+    prices = sum(it.cause.path.last == "pricePerGpuHour" for it in plan.amounts)
+    at = (
+        f" at the new {'price' if prices == 1 else 'prices'}"
+        if repriced and prices and not brief
+        else ""
+    )
+    if cost := ", ".join(part for parts in every for part in parts):
+        yield f"{cost}{at}"
 
 
 def _has_other_prices(plan: Plan, environment: EnvironmentPlan) -> bool:

@@ -278,7 +278,7 @@ def short(fit: CapacityCheck | None) -> str:
 
 
 def _missing(fit: CapacityCheck, lack: float) -> str:
-    return f"{amount(fit, lack)} {'too much' if fit.is_money else 'too few'}"
+    return f"{amount(fit, lack)} {'over' if fit.what == 'budget' else 'too few'}"
 
 
 def amount(fit: CapacityCheck, low: float, high: float | None = None) -> str:
