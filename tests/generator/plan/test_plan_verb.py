@@ -1376,10 +1376,14 @@ def test_a_run_in_another_namespace_resumes_from_no_claim(saving: str, cloned: R
     edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 1")
     (why,) = [it["why"] for it in plan(cloned)["changes"] if it["job"] == "prod/llm"]
     assert "would resume" not in why
-    assert (
-        "starts from scratch in namespace other, where the claims, Secrets and LocalQueue that it "
-        "names have to be: those of training are not there"
-    ) in why
+    names = ", where claim ckpt has to be (what training has is not there)" if saving else ""
+    assert f"starts from scratch in namespace other{names}, and llm-" in why
+    claim = "{metadata: {name: ckpt, namespace: other}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}"
+    head = "{apiVersion: v1, kind: PersistentVolumeClaim, "
+    cloned.write("prod/objects/claim.yaml", f"{head}{claim[1:]}\n")
+    (why,) = [it["why"] for it in plan(cloned)["changes"] if it["job"] == "prod/llm"]
+    empty = ", where claim ckpt, which the merge adds, is new and empty" if saving else ""
+    assert f"starts from scratch in namespace other{empty}, and llm-" in why
 
 
 # --- what a replaced run has saved ---------------------------------------------------------------

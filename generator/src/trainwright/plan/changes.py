@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ from trainwright.datatypes.listing import plural
 from trainwright.files.memo import Owner, tracked
 from trainwright.objects.departure import applied_by_job
 from trainwright.objects.naming import job_of_run
-from trainwright.plan import actions, causes, names, words
+from trainwright.plan import actions, causes, names, object_changes, words
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.merge import Merge
 from trainwright.plan.model import (
@@ -29,6 +29,7 @@ from trainwright.plan.model import (
     JobChange,
     PlannedRun,
 )
+from trainwright.plan.object_changes import Identity
 from trainwright.plan.places import sharing
 from trainwright.plan.revision import Revision, files_of
 from trainwright.plan.training import Training, gpus_of, overwritten, resumption
@@ -227,7 +228,10 @@ class JobChanges(Owner):
         begins = sides.was is None or sides.was.run.object != after.object
         origin = partial(self._resumed, sides.file) if begins else None
         waits = begins and self._waits_for_deletion(after, sides)
-        return Training(after, sides.environment, deleted=deleted, origin=origin, waits=waits)
+        added = self._added(sides.file.environment) if begins else frozenset[Identity]()
+        return Training(
+            after, sides.environment, deleted=deleted, origin=origin, added=added, waits=waits
+        )
 
     def _waits_for_deletion(self, after: PlannedRun, sides: _Sides) -> bool:
         """Whether an earlier run comes back, as it was, which no engine deletes."""
@@ -366,6 +370,16 @@ class JobChanges(Owner):
         elif waits:
             why = f"{why}; {waits}"
         return replace(change, why=why)
+
+    @tracked(same=eq)
+    def _added(self, name: str) -> Set[Identity]:
+        """Return what the merge adds to an environment of which it changes the namespace."""
+        former = self._merge.former(name)
+        was, now = self._before.environments.get(former), self._merge.environment(name)
+        if not (was and now) or was.namespace == now.namespace:
+            return frozenset()
+        before = object_changes.identities(self._before, former)
+        return frozenset(object_changes.identities(self._after, name) - before)
 
     def _resumed(self, file: JobFile, run: Training) -> Training | None:
         """Return the run in git after which the folder is called that another resumes from."""

@@ -9,10 +9,11 @@ from contextlib import suppress
 from dataclasses import field, replace
 from posixpath import join, normpath, relpath
 
-from trainwright.datatypes.data import Data, dig, text
+from trainwright.datatypes.data import Data, dig, mappings, text
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
+from trainwright.datatypes.listing import listed
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.same import digest_of_data
 from trainwright.documents import yamlio
@@ -47,10 +48,8 @@ _OVERWRITE = (
     "that path each run has a folder of its own"
 )
 # What a namespace has, no run of another sees: neither its files nor its queue.
-_MOVED = (
-    " in namespace {now}, where the claims, Secrets and LocalQueue that it names have to be: those "
-    "of {was} are not there"
-)
+_NEEDS = "{names} {have} to be (what {was} has is not there)"
+_EMPTY = "{claims}, which the merge adds, {are} new and empty"
 
 
 def documents(run: PlannedRun, name: str, text: str) -> Iterator[dict[str, Data]]:
@@ -139,6 +138,7 @@ class Training:
     keeper: str = ""
     deleted: Set[tuple[str, str, str, str]] = frozenset()  # by their identity
     origin: Callable[[Training], Training | None] | None = field(default=None, compare=False)
+    added: Set[tuple[str, str, str, str]] = frozenset()  # objects beside it, by the merge
     waits: bool = False  # an earlier run, which waits for its deletion unless that is done
 
     @cached_property
@@ -304,9 +304,42 @@ class Training:
         """The claims that its pods mount, and that the merge deletes."""
         if not self.deleted:
             return ()
+        return tuple(filter(self._is_deleted, self.claims))
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The claims that its pods mount."""
         volumes = (volume for it in self.templates for _, volume in it.volumes)
         claims = (text(dig(it, "persistentVolumeClaim", "claimName")) for it in volumes)
-        return tuple(dict.fromkeys(filter(self._is_deleted, claims)))
+        return tuple(dict.fromkeys(filter(None, claims)))
+
+    @property
+    def secrets(self) -> Iterator[str]:
+        """The Secrets that its pods name."""
+        for template in self.templates:
+            yield from (text(dig(it, "secret", "secretName")) for _, it in template.volumes)
+            yield from (
+                text(it.get("name")) for it in mappings(template.spec.get("imagePullSecrets"))
+            )
+            for container in template.containers:
+                for it in container.env:
+                    yield text(dig(it, "valueFrom", "secretKeyRef", "name"))
+                for source in mappings(container.body.get("envFrom")):
+                    yield text(dig(source, "secretRef", "name"))
+
+    def there(self, was: str) -> str:
+        """Return what has to be in its namespace, which is another one than before."""
+        claim = (*PERSISTENTVOLUMECLAIM, self.namespace)
+        found = [it for it in self.claims if (*claim, it) not in self.manifests]
+        added = [f"claim {it}" for it in found if (*claim, it) in self.added]
+        names = [f"claim {it}" for it in found if (*claim, it) not in self.added]
+        names += [f"Secret {it}" for it in dict.fromkeys(filter(None, self.secrets))]
+        names += [f"LocalQueue {self.run.queue}"] if self.run.queue else []
+        have, are = ("has" if len(names) == 1 else "have"), ("is" if len(added) == 1 else "are")
+        needs = _NEEDS.format(names=listed(names, 5), have=have, was=was) if names else ""
+        empty = _EMPTY.format(claims=listed(added, 5), are=are) if added else ""
+        where = " and ".join(filter(None, (needs, empty)))
+        return f" in namespace {self.namespace}{where and f', where {where}'}"
 
     def _is_deleted(self, claim: str) -> bool:
         return (*PERSISTENTVOLUMECLAIM, self.namespace, claim) in self.deleted
@@ -413,7 +446,7 @@ def _start(before: Training, after: Training) -> str:
     """Return when the new run begins and where, judged by the folders that both save to or read."""
     there, name = "", after.run.object
     if _is_moved(before, after):
-        there = _MOVED.format(now=after.namespace, was=before.namespace)
+        there = after.there(before.namespace)
     begun, queue = _begun(before, after), after.run.queue
     if after.run.state == "suspended":
         return f"{name} is suspended, and once it is resumed {begun}{there}"
