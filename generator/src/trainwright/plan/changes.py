@@ -260,7 +260,7 @@ class JobChanges(Owner):
         unlisted = applied and self._after.has(file) and action in _ENDED
         if was and unlisted and (after is None or after.state not in ENDED):
             return replace(change, why=f"nothing of it is applied any more; {was.removed}")
-        return self._again(change, sides)
+        return self._again(change, sides, becomes)
 
     def _why_refused(self, file: JobFile) -> str:
         """Return why the API server refuses what a new run has otherwise, or ""."""
@@ -269,11 +269,12 @@ class JobChanges(Owner):
 
     # --- a run that there was before ----------------------------------------------------------
 
-    def _again(self, change: JobChange, sides: _Sides) -> JobChange:
+    def _again(self, change: JobChange, sides: _Sides, becomes: Training | None) -> JobChange:
         """Return the change, adjusted to an earlier run of the same spec, if any."""
         file, after, why, was = change.file, change.after, change.why, sides.was
         if after is not None and self._is_back(file, after.object):
-            return replace(change, why=f"{why}; {self._met(after, sides)}")
+            waits = becomes is not None and becomes.waits
+            return replace(change, why=f"{why}; {self._met(after, sides, waits=waits)}")
         if change.action is Action.NEW_RUN and self._stayed(sides):
             command = f"git checkout {self._earlier.commit[:12]} -- {file.rendered}"
             keep = f"its file requests no other run than before: keep it by `{command}`"
@@ -292,16 +293,15 @@ class JobChanges(Owner):
             again = f"{again}; {was.removed}"
         return replace(change, action=Action.RETIRED, why=again)
 
-    def _met(self, after: PlannedRun, sides: _Sides) -> str:
+    def _met(self, after: PlannedRun, sides: _Sides, *, waits: bool) -> str:
         """Return, in words, what happens to a run whose object may still be in the cluster."""
         action, why = self._edit_of_earlier(after, sides)
         again = "`trainwright rerun` begins another run"
         if action is Action.UNCHANGED:
-            end = Training(after, sides.environment).end
-            keep = ": do not run the earlier command that deletes it"
+            keep = ": do not run the earlier command that deletes it" if waits else ""
             return (
                 f"{after.object} was rendered before: where its object still is in the cluster it "
-                f"goes on, or stays finished{keep if end and end.is_kept else ''}, and {again}"
+                f"goes on, or stays finished{keep}, and {again}"
             )
         return (
             f"{after.object} was rendered before, and otherwise: where its object still is in the "
