@@ -98,26 +98,12 @@ def in_role(finding: Finding, spec: Layered, role: Role | None) -> Finding:
 
 # What follows from a name of something that is not there.
 _NO_KIND = "There is no kind of object to render the job as."
-
-
 _NO_NODES = "It is not known which nodes the pods are for."
-
-
 _NO_QUEUE = "Nothing would ever admit the job: it would stay suspended."
-
-
 _NO_VOLUME = "What is saved there would be lost with its container."
-
-
 _NO_KEYS = "The pods would not start, but wait in CreateContainerConfigError."
-
-
 _NO_GANG = "The pods would start one by one, and hold their GPUs while they wait for the others."
-
-
 _NO_DEVICES = "The pods would be refused, or start without their devices."
-
-
 _TOO_LARGE = "The API server would refuse the ConfigMap, and no pod would start."
 
 
@@ -267,12 +253,8 @@ def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator
 
 
 _CLAIMS = upstream("kubernetes/device-claims")
-
-
 # The resources of GPUs, misspelt: of NVIDIA and AMD, whose plugins have one name each.
 _SLIPS = re.compile(r"(?:www\.)?(nvidia|amd)(?:(?:\.com)?/gpus|/gpu|\.io/gpus?)", re.IGNORECASE)
-
-
 _LEAST_MEMORY = 64 * 2**20  # bytes; torch alone has more
 
 

@@ -15,14 +15,8 @@ from trainwright.findings import diagnostics as dx
 from trainwright.specs.misplaced import below_jobs, printable
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
 _SPEC = re.compile(rf"{NAME.pattern}\.yaml")
-
-
 _FILE_NAME = "Name it environments/<env>/jobs/<job>.yaml, in lower-case letters, digits and dashes."
-
-
 _NEAR = 0.82  # names at least this similar count as misspelt, but not projects for objects
 
 

@@ -28,21 +28,11 @@ from trainwright.specs.merge import Layered
 from trainwright.specs.misplaced import Misplaced, printable
 
 _BASE = "base"  # by convention the folder of specs that are only extended
-
-
 # environment.yaml is asked for by name
 _ENVIRONMENT_FILES = ("ledger.yaml", "jobs", OBJECTS, ADOPTED)
-
-
 _SHARED_FILES = ("defaults.yaml", "images.lock.yaml")
-
-
 _READ = frozenset({ENVIRONMENT_FILE, *_ENVIRONMENT_FILES, *_SHARED_FILES})
-
-
 _RESERVED = frozenset({"jobs", RENDERED})
-
-
 _TRACES = frozenset({RENDERED, "ledger.yaml"})  # of a folder that was once rendered
 
 

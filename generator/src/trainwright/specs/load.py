@@ -40,8 +40,6 @@ from trainwright.specs.other_tools import of_other_kind, script_or_template, wra
 from trainwright.specs.violations import MOST_NAMES, job_violations, violations, with_valid_name
 
 _MAX_BASES = 8
-
-
 _EXTENDS = re.compile(rb"""\bextends["']?\s*:\s*["']?([a-z0-9][-a-z0-9]*)/""")
 
 
@@ -401,8 +399,6 @@ def _not_extended(file: JobFile, place: Location, problem: str, remedy: str) -> 
 
 
 _NO_CIRCLE = "Remove extends from one of them."
-
-
 _AROUND = frozenset({ENVIRONMENTS, "jobs"})  # of the path of a spec, beside its folder and name
 
 

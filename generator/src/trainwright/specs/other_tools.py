@@ -68,20 +68,10 @@ def _at_the_top(key: str, value: Data) -> str:
 
 
 WRITE_FIELD = re.compile(r"Write `([A-Za-z]+: [^`…]+)`(?: at the top: [^`]+)?\.")
-
-
 MAX_SHOWN = 100  # characters that a remedy shows of what is written
-
-
 _OURS = "trainwright.io/"
-
-
 _AROUND_SPECS = frozenset({"job", "jobs", "training"})  # keys above specs, of which there are none
-
-
 _FILE_EACH = "Write each to a file of its own, environments/<env>/jobs/<job>.yaml."
-
-
 _MOST_FIELDS = 8  # that one line names
 
 
@@ -101,8 +91,6 @@ def script_or_template(path: str, raw: bytes) -> tuple[Finding, ...]:
 
 
 _TEMPLATE = "this is a template of Helm, which nothing fills in here"
-
-
 _NO_TEMPLATES = (
     "Write its value; what jobs share is in a base that they extend. "
     "`trainwright import` reads what `helm template` prints."

@@ -100,11 +100,7 @@ def _with_arguments(entrypoint: Mapping[str, Data], meant: Mapping[str, Data]) -
 
 
 _STARTED = frozenset({"module", "script", "argv", "inline", "image", "args"})
-
-
 _NOT_READ = "It would be ignored, and the run would be without it."
-
-
 _LACKING = "Nothing can be rendered without it."
 
 
@@ -131,11 +127,7 @@ def with_valid_name(known: Mapping[Pointer, Sequence[str]], finding: Finding) ->
 
 
 _NOT_A_NAME = re.compile(r'is "([^"]*)", which is not a valid')
-
-
 _NEAR_NAME = 0.7  # h10O is near to h100
-
-
 MOST_NAMES = 8
 
 

@@ -80,8 +80,6 @@ def _number(key: str) -> int | None:
 
 
 _KINDS = jsonschema_rs.ValidationErrorKind
-
-
 CLOSING = ("additionalProperties", "unevaluatedProperties")
 
 
