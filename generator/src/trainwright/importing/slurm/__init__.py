@@ -62,7 +62,7 @@ def read(file: str, text: str, values: Mapping[str, str] | None = None) -> Sourc
     _refuse_many(sbatch, text)
     amounts = NodeAmounts.of(of_script, sbatch.place)
     name = str(of_script.get("--job-name") or PurePosixPath(file).stem)
-    variables = {**amounts.variables(name), **(values or {})}
+    variables = {**amounts.variables(name, of_script), **(values or {})}
     output = SlurmOutput(amounts)
     commands = shell.commands(text, variables, output)
 

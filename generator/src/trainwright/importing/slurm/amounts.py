@@ -56,9 +56,10 @@ class NodeAmounts:
             memory=_memory(given, cpus=cpus or per_node, gpus=gpus),
         )
 
-    def variables(self, name: str) -> dict[str, str]:
+    def variables(self, name: str, given: Mapping[str, Data]) -> dict[str, str]:
         """Return the environment variables of a step that are known before it runs.
 
+        Some of them are there only if the option that they repeat is `given`.
         https://slurm.schedmd.com/sbatch.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES
         """
         nodes, tasks = str(self.nodes), str(self.tasks)
@@ -72,6 +73,7 @@ class NodeAmounts:
             "RANDOM": PORT,  # by which scripts choose a port
             **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), HEAD),
         }
+        env |= {name: str(given[option]) for name, option in _REPEATED.items() if option in given}
         if self.tasks == 1:
             env |= {"SLURM_PROCID": RANK, "SLURM_LOCALID": "0"}
         if self.gpus:
@@ -90,6 +92,14 @@ class NodeAmounts:
             limits["nvidia.com/gpu"] = str(self.gpus)
         requests = {"cpu": str(self.cpus)} if self.cpus else {}
         return {key: value for key, value in (("limits", limits), ("requests", requests)) if value}
+
+
+_REPEATED = {
+    "SLURM_CPUS_PER_GPU": "--cpus-per-gpu",
+    "SLURM_JOB_PARTITION": "--partition",
+    "SLURM_JOB_ACCOUNT": "--account",
+    "SLURM_JOB_QOS": "--qos",
+}
 
 
 def _whole(given: Mapping[str, Data], name: str, otherwise: int, place: Place) -> int:

@@ -145,12 +145,19 @@ def unknown_options(step: Step) -> Iterator[NotImported]:
 
 
 def unknown(texts: Iterable[tuple[str, Location]]) -> Iterator[NotImported]:
+    """Yield the texts that only the running script knows, as one those of a variable and place."""
+    together: dict[tuple[str, Location], list[str]] = {}
     for text, place in dict(texts).items():
         if _UNKNOWN.search(text):
             name = _NAMES.search(text)
-            with_option = f", or import it with --set {name[1]}=…" if name else ""
-            why = f"only the running script knows it: write its value{with_option}"
-            yield NotImported(shown("", text), place, "", why, Loss.CANNOT_RUN)
+            together.setdefault((name[1] if name else text, place), []).append(text)
+    for (variable, place), (first, *others) in together.items():
+        with_option = f", or import it with --set {variable}=…" if variable != first else ""
+        why = f"only the running script knows it: write its value{with_option}"
+        if others:
+            has = "another text has" if len(others) == 1 else f"{len(others)} other texts have"
+            why = f"{has} ${variable} as well, and {why}"
+        yield NotImported(shown("", first), place, "", why, Loss.CANNOT_RUN)
 
 
 def per_run(step: Step, command: Sequence[str], mounts: Location) -> Iterator[NotImported]:
@@ -175,6 +182,7 @@ def named(*losses: NotImported) -> tuple[NotImported, ...]:
             loss,
             field=loss.field.replace(OWN_NAME, RUN),
             value=loss.value.replace(OWN_NAME, RUN),
+            why=loss.why.replace(OWN_NAME, RUN),
         )
         for loss in losses
     )
