@@ -535,7 +535,8 @@ def test_rerun_of_outdated_jobs_leaves_the_others(repository: Repository) -> Non
     assert "run:" not in spec(repository, "prod/mnist").read_text()
 
 
-def test_rerun_steps_over_numbers_that_have_finished(repository: Repository) -> None:
+def test_rerun_steps_over_numbers_of_runs_that_began(repository: Repository) -> None:
+    """Those that finished, and the present one."""
     for _ in range(3):
         fine(repository, "retire", "prod/llm")
         fine(repository, "rerun", "prod/llm")
@@ -543,7 +544,18 @@ def test_rerun_steps_over_numbers_that_have_finished(repository: Repository) -> 
     path = spec(repository, "prod/llm")
     path.write_text(path.read_text().replace("run: 4\n", ""))
     fine(repository, "rerun", "prod/llm")
-    assert path.read_text().endswith("run: 4\n")
+    assert path.read_text().endswith("run: 5\n")
+
+
+def test_rerun_after_a_rerun_that_was_reverted_is_another_run(repository: Repository) -> None:
+    """The object of the reverted one may still be in the cluster, where nothing would begin."""
+    fine(repository, "rerun", "prod/llm")
+    git_repository.commit(repository.root, "Run again")
+    first = rendered(repository, "prod/llm")
+    git_repository.git(repository.root, "revert", "--no-edit", "HEAD")
+    fine(repository, "rerun", "prod/llm")
+    assert "run: 3" in spec(repository, "prod/llm").read_text()
+    assert rendered(repository, "prod/llm")["metadata"]["name"] != first["metadata"]["name"]
 
 
 def test_the_state_and_the_outcome_of_a_retired_run_are_two_values(repository: Repository) -> None:

@@ -27,6 +27,7 @@ from trainwright.helm import engines, own_chart
 from trainwright.render import build as plan
 from trainwright.render.history import History
 from trainwright.runs import begin
+from trainwright.runs import record as records
 from trainwright.runs.record import RECORD_FILE
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import load, resolve
@@ -292,6 +293,14 @@ class _Past(History):
     def _sides(self, file: JobFile, source: str) -> tuple[str, ...]:
         """None: who resolves here keeps the record and the file of the same side."""
         return ()
+
+    def begun(self, file: JobFile) -> set[str]:
+        path = f"{folder(file.name)}{RECORD_FILE}"
+        texts = {
+            self._memory.commits[it].tree.get(path) for it in self._memory._ancestors(self._head)
+        }
+        found = (records.parse(text) for text in texts if text)
+        return {record.object for record in found if record}
 
     def _lost(self, files: Collection[JobFile]) -> Iterator[tuple[JobFile, str]]:
         commits = self._memory.commits

@@ -15,7 +15,7 @@ from trainwright.runs.decision import awaiting
 
 
 def rerun(subject: Subject, *, outdated: bool = False) -> Step:
-    """Raise `run` to the next number that has not finished; a cancelled job becomes active.
+    """Raise `run` to the next number that never began; a cancelled job becomes active.
 
     With `outdated`, only of a job whose run is outdated.
     """
@@ -29,7 +29,7 @@ def rerun(subject: Subject, *, outdated: bool = False) -> Step:
     while True:
         run += 1
         again = subject.edited(editing.put(path, subject.raw, "/run", run))
-        if not again.finished:
+        if not (again.finished or again.has_begun):
             break
     # What was rendered since the last commit never ran: another run does not replace it.
     last = again.record or present.present

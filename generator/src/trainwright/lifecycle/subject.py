@@ -49,7 +49,7 @@ class Subject:
     """One job: `raw` is the content of its own file, `spec` that merged with all it inherits.
 
     `present` is the record of its run, `committed` the one in the last commit: None if there is
-    none.
+    none. `history` are the commits before, where there are any.
     """
 
     workspace: Workspace
@@ -58,6 +58,7 @@ class Subject:
     spec: Layered
     present: Record | None
     committed: Record | None
+    history: History | None = None
 
     @property
     def tree(self) -> Tree:
@@ -147,6 +148,13 @@ class Subject:
         return bool(self.ledger.runs) and self.decision.finished
 
     @property
+    def has_begun(self) -> bool:
+        """Whether a commit has recorded a run by the name of the one that would begin: its object
+        may still be in the cluster, where nothing would begin then.
+        """
+        return self.history is not None and self.decision.name in self.history.begun(self.file)
+
+    @property
     def has_ended(self) -> bool:
         """Whether the run that is rendered has finished, by the ledger, whatever is to begin."""
         record = self.record
@@ -181,6 +189,7 @@ def load(tree: Tree, file: JobFile, history: History | None, *, begun: bool = Fa
         spec=loaded.spec or one_job(tree, str(file)),
         present=present,
         committed=_committed(file, present, history),
+        history=history,
     )
 
 

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Set
 from posixpath import join
 
 from trainwright.datatypes.layout import RENDERED, JobFile
 from trainwright.files.git import Repository
+from trainwright.render.history import begun
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import Recorded
 
-# The job to which the following lines of a diff belong, and an object in one of them.
-_OBJECT = re.compile(
-    rb"^diff --git .*/([^/]+)/rendered/([^/]+)/run\.lock\"?$"
-    rb'|^[-+]  "object": "([^"]+)"',
-    re.MULTILINE,
-)
 # Each commit that wrote a file; a merge wrote what none of its parents has.
 _COMMITS = ("log", "--format=%H", "--full-history", "--diff-filter=AM")
-_AT_ONCE = 500  # paths on one command line
-_PATCHES = (
-    *("log", "--format=", "--patch", "--unified=0", "-m", "--no-renames"),
-    *("--no-color", "--no-ext-diff", "--no-textconv"),
-)
 
 
 class Earlier:
@@ -34,22 +23,13 @@ class Earlier:
         self._repository = repository
         self.commit = commit
         self._inside = inside
-        self._known: dict[JobFile, set[str]] = {}
+        self._known: dict[JobFile, Set[str]] = {}
 
     def objects(self, files: Iterable[JobFile]) -> Mapping[JobFile, Set[str]]:
         """Return the objects of all runs ever recorded for these jobs, asking git once per job."""
         wanted = tuple(files)
-        new = [file for file in wanted if file not in self._known]
-        self._known |= {file: set() for file in new}
-        for start in range(0, len(new), _AT_ONCE):
-            paths = map(self._path, new[start : start + _AT_ONCE])
-            patches = self._repository.git(*_PATCHES, self.commit, "--", *paths)
-            file = JobFile("", "")
-            for environment, job, name in _OBJECT.findall(patches):
-                if name:
-                    self._known[file].add(name.decode())
-                else:
-                    file = JobFile(environment.decode(), job.decode())
+        new = tuple(file for file in wanted if file not in self._known)
+        self._known |= begun(self._repository, self.commit, self._inside, new)
         return {file: self._known[file] for file in wanted}
 
     def recorded(self, file: JobFile, name: str) -> Recorded | None:

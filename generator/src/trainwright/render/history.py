@@ -6,8 +6,9 @@ they began with is in a commit, and rendering them as new runs would train them 
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,39 @@ from trainwright.runs import record as records
 from trainwright.runs.decide import overtakes
 from trainwright.runs.record import Record, Recorded
 from trainwright.runs.workspace import Workspace
+
+# The job to which the following lines of a diff belong, and an object in one of them.
+_OBJECT = re.compile(
+    rb"^diff --git .*/([^/]+)/rendered/([^/]+)/run\.lock\"?$"
+    rb'|^[-+]  "object": "([^"]+)"',
+    re.MULTILINE,
+)
+_AT_ONCE = 500  # paths on one command line
+_PATCHES = (
+    *("log", "--format=", "--patch", "--unified=0", "-m", "--no-renames"),
+    *("--no-color", "--no-ext-diff", "--no-textconv"),
+)
+
+
+def begun(
+    repository: Repository, commit: str, inside: str, files: Sequence[JobFile]
+) -> Mapping[JobFile, Set[str]]:
+    """Return the objects of all runs that a commit and those before it have recorded for jobs.
+
+    `inside` is the folder of the specs in the repository.
+    """
+    objects: dict[JobFile, set[str]] = {file: set() for file in files}
+    for start in range(0, len(files), _AT_ONCE):
+        paths = (join(inside, records.path(it)) for it in files[start : start + _AT_ONCE])
+        patches = repository.git(*_PATCHES, commit, "--", *paths)
+        file = JobFile("", "")
+        for environment, job, name in _OBJECT.findall(patches):
+            if name:
+                objects[file].add(name.decode())
+            else:
+                file = JobFile(environment.decode(), job.decode())
+    return objects
+
 
 JOINED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD")
 
@@ -36,6 +70,7 @@ class History:
         self._tip = tip
         self.beside = beside
         self._workspaces: dict[str, Workspace] = {}
+        self._begun: dict[JobFile, Set[str]] = {}
 
     @cached_property
     def _commits(self) -> dict[str, str]:
@@ -128,6 +163,15 @@ class History:
             elif run is not None:
                 went.add(file)
         return {file: replace(run, here=False) for file, run in runs.items()}
+
+    def begun(self, file: JobFile) -> Set[str]:
+        """Return the objects of all runs that the commits have recorded for a job."""
+        if self._found is None:
+            return frozenset()
+        if file not in self._begun:
+            repository, inside = self._found
+            self._begun |= begun(repository, self._commits[self._tip], inside, (file,))
+        return self._begun[file]
 
     def _of_a_merge(
         self, file: JobFile, run: Recorded | None, workspace: Workspace
