@@ -26,6 +26,7 @@ from trainwright.plan.training import Training
 SEQUENCES = 6
 SHARDS = 8
 QUIET = 4  # syncs
+TODAY = "2001-09-09"  # of the commits
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ def planned(loop: Loop, since: Before) -> Plan:
     assert isinstance(loop.git, Clone)
     hashes = loop.git.hashes
     options = PlanOptions(
-        against=hashes[since.commit], head=hashes[loop.git.tips[MAIN]], today="2026-06-01"
+        against=hashes[since.commit], head=hashes[loop.git.tips[MAIN]], today=TODAY
     )
     with installed(loop.tools[loop.tool]):
         return PlanSession(loop.git.root, (), options).plan()

@@ -234,6 +234,7 @@ class Departures:
         found = _LINE.findall(log.decode(errors="replace"))
         raw = self._repository.contents({name for line in found for name in line[2:4] if name})
         commit, at = "", datetime.fromtimestamp(0, UTC)
+        seen: set[str] = set()  # a run that came back counts as it left the last time
         for line in found:
             if line[0]:
                 commit, at = line[0], datetime.fromtimestamp(int(line[1]), UTC)
@@ -242,9 +243,13 @@ class Departures:
             was, now = (dict(_OBJECT.findall(text)) for text in (before, after))
             ended = now.get(b"state", b"").decode() in ENDED
             gone = ended or now.get(b"object") != was.get(b"object")
-            if gone and was.get(b"state") == b"active":
+            name, state = was.get(b"object", b"").decode(), was.get(b"state", b"").decode()
+            if not gone or state in ENDED or name in seen:
+                continue
+            seen.add(name)
+            if state == "active":
                 file = JobFile(line[4], line[5])
-                yield _Departure(file, was[b"object"].decode(), before, commit, at)
+                yield _Departure(file, name, before, commit, at)
 
 
 def _known(side: Workspace, environment: str) -> set[str]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from operator import eq
 
 from trainwright.datatypes.frozen import dataclass
+from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import JobFile
 from trainwright.files.memo import cell_of, tracked
 from trainwright.kinds import DEFAULT, NAMED
@@ -18,6 +19,7 @@ from trainwright.render import batch
 from trainwright.render.job import Rendered
 from trainwright.runs.decision import Step
 from trainwright.runs.record import RECORD_FILE, VALUES_FILE, Recorded
+from trainwright.runs.recorded_job import in_state
 from trainwright.runs.workspace import ResolvedJob, Workspace
 from trainwright.specs.demand import NOTHING
 from trainwright.tasks import progress
@@ -135,7 +137,8 @@ class Revision(Workspace):
             texts = {}
         if record is None and not texts:
             return None
-        run = self._run(job, record.object if record else file.name, target, texts)
+        running = self.running(job) if job else None
+        run = self._run(job, record.object if record else file.name, target, texts, running)
         if record is not None:
             run = replace(run, state=record.state, adopted=record.adopted)
         return _named_by_its_files(replace(run, believed=believed))
@@ -166,6 +169,14 @@ class Revision(Workspace):
             return resolved
         return replace(resolved, record=rendered.record, decision=rendered.decision)
 
+    def running(self, resolved: ResolvedJob) -> Job | None:
+        """Return a job as its run has it: an edit of the state that was not rendered reaches none,
+        and waits until it is.
+        """
+        job, record, decision = super().running(resolved), resolved.record, resolved.decision
+        begins = decision is None or decision.step is Step.BEGIN
+        return job if job is None or record is None or begins else in_state(job, record)
+
     @tracked()
     def applied(self, file: JobFile) -> PlannedRun | None:
         """Return a job's run as it was committed, or None if there is none to read."""
@@ -176,7 +187,9 @@ class Revision(Workspace):
             texts = recorded.texts()
         except (OSError, UnicodeDecodeError):
             return None
-        return self._run(self.job(file), recorded.record.object, recorded.record.target, texts)
+        record, resolved = recorded.record, self.job(file)
+        job = self.running(resolved) or self.as_recorded(resolved)
+        return self._run(resolved, record.object, record.target, texts, job)
 
     def after(
         self, file: JobFile, rendered: Rendered, before: PlannedRun | None
@@ -189,15 +202,21 @@ class Revision(Workspace):
         if decision.step is Step.KEEP and not texts:
             own = self.applied(file)
             texts = own.files if own and own.object == decision.name else files_of(before)
-        run = self._run(self.settled(file, rendered), decision.name, rendered.target, texts)
+        settled = self.settled(file, rendered)
+        job = self.running(settled)
+        run = self._run(settled, decision.name, rendered.target, texts, job)
         adopted = rendered.record is not None and rendered.record.adopted
         return replace(run, state=decision.state, retired=decision.finished, adopted=adopted)
 
     def _run(
-        self, resolved: ResolvedJob | None, name: str, target: str, texts: Mapping[str, str]
+        self,
+        resolved: ResolvedJob | None,
+        name: str,
+        target: str,
+        texts: Mapping[str, str],
+        job: Job | None,
     ) -> PlannedRun:
-        """Return a run by its rendered texts, and by its job where that is known."""
-        job = self.running(resolved) if resolved else None
+        """Return a run by its rendered texts, and by its `job` where that is known."""
         return PlannedRun(
             object=name if texts else "",
             target=target,

@@ -38,7 +38,6 @@ from trainwright.runs import record as records
 from trainwright.runs.decision import Decision, awaiting
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import ENDED, RECORD_FILE, Record, Recorded
-from trainwright.runs.recorded_job import began_in, job_of
 from trainwright.runs.wiring_files import WiringFiles
 from trainwright.runs.workspace import Asking, Workspace
 from trainwright.specs import ledger, own_objects
@@ -234,15 +233,7 @@ def _asking(workspace: Workspace, file: JobFile, settled: Settled | None) -> Ask
     if settled is not None:
         record, decision, _ = settled
         return workspace.asked_by(replace(workspace.job(file), record=record, decision=decision))
-    asking, recorded = workspace.asking(file), workspace.record(file)
-    environment = workspace.sound(file.environment)
-    stays = recorded is not None and recorded.state == "active" and environment is not None
-    if asking.job or not stays or workspace.job(file).decision is not None:
-        return asking
-    assert recorded is not None
-    assert environment is not None
-    job = job_of(recorded, file, began_in(recorded, environment))
-    return Asking(job, workspace.demand(job)) if job else asking
+    return workspace.asking(file)
 
 
 def _unrendered(

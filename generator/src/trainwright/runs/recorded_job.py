@@ -40,8 +40,12 @@ def recorded_job(record: Record, sources: Sources) -> RecordedJob:
     """
     then = began_in(record, sources.environment)
     job = _typed(record, record.spec, sources, then)
-    suspended = record.state == "suspended"
-    return RecordedJob(record, replace(job, state="suspended" if suspended else "active"), then)
+    return RecordedJob(record, in_state(job, record), then)
+
+
+def in_state(job: Job, record: Record) -> Job:
+    """Return a job in the state of its run."""
+    return replace(job, state="suspended" if record.state == "suspended" else "active")
 
 
 def _typed(

@@ -31,9 +31,11 @@ from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import ENDED, Record, Recorded
 from trainwright.runs.recorded_job import (
     CannotAdjust,
+    began_in,
     edited_job,
     edited_operation,
     in_same_pools,
+    in_state,
     job_of,
     recorded_job,
 )
@@ -377,10 +379,21 @@ class Workspace(Owner):
         return Asking(job, self.demand(job)) if job else self.asked_by(self.job(file))
 
     def asked_by(self, resolved: ResolvedJob) -> Asking:
-        """Return what the run of a job requests."""
-        ended = resolved.decision is None or resolved.decision.step is Step.END
-        job = None if ended else self.running(resolved)
+        """Return what the run of a job requests; that of a broken job goes on as it is recorded."""
+        if resolved.decision is None:
+            job = self.as_recorded(resolved)
+        else:
+            job = None if resolved.decision.step is Step.END else self.running(resolved)
         return Asking(job, self.demand(job) if job else NOTHING)
+
+    def as_recorded(self, resolved: ResolvedJob) -> Job | None:
+        """Return a job as its run was rendered, or None if it has none that goes on."""
+        record, file = resolved.record, resolved.loaded.file
+        environment = self.environments.get(file.environment)
+        if record is None or record.state in ENDED or environment is None:
+            return None
+        job = job_of(record, file, began_in(record, environment))
+        return in_state(job, record) if job else None
 
     def running(self, resolved: ResolvedJob) -> Job | None:
         """Return the job as its run has it, which is the recorded one if the run lacks later
