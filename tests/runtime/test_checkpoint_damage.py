@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,10 +16,9 @@ from hypothesis import assume, given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from trainwright_runtime.checkpoint import Checkpoints  # noqa: E402
-from trainwright_runtime.checkpoint.digests import DIGESTS, difference, digest_of  # noqa: E402
+from trainwright_runtime.checkpoint.digests import difference, digest_of  # noqa: E402
 from trainwright_runtime.checkpoint.directory import defect  # noqa: E402
 
-FORMER = "SHA256SUMS"
 FILES = ("__0_0.distcp", ".metadata", "state.json")
 Damage = Callable[[bytes, float, int], bytes]
 
@@ -30,26 +28,14 @@ def state(step: int) -> dict[str, Any]:
     return {"weights": weights, "moments": weights.sqrt(), "step": step}
 
 
-@pytest.fixture(scope="module", params=[DIGESTS, FORMER])
-def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Steps 1 and 2, with lists of this version, or of those before."""
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Steps 1 and 2."""
     folder = tmp_path_factory.mktemp("written")
     with Checkpoints(folder) as checkpoints:
         for step in (1, 2):
             checkpoints.save(step, state(step))
-    if request.param == FORMER:
-        for checkpoint in folder.glob("step-*"):
-            _list_as_before(checkpoint)
     return folder
-
-
-def _list_as_before(checkpoint: Path) -> None:
-    (checkpoint / DIGESTS).unlink()
-    lines = [
-        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
-        for path in sorted(checkpoint.iterdir())
-    ]
-    (checkpoint / FORMER).write_text("".join(lines))
 
 
 @contextmanager
@@ -155,29 +141,14 @@ def test_two_files_in_each_other_s_place_are_found(written: Path) -> None:
         assert loaded(folder) == 1
 
 
-def test_what_is_whole_is_loaded_whichever_version_listed_it(written: Path) -> None:
+def test_what_is_whole_is_loaded(written: Path) -> None:
     assert loaded(written) == 2
 
 
-def test_a_run_goes_on_from_what_an_earlier_version_wrote(tmp_path: Path) -> None:
-    with Checkpoints(tmp_path, keep=2) as checkpoints:
-        checkpoints.save(1, state(1))
-        checkpoints.wait()
-        _list_as_before(tmp_path / "step-0000000001")
-        assert checkpoints.load(state(0)) == 1
-        checkpoints.save(2, state(2))
-    assert loaded(tmp_path) == 2
-    state_file = _file(tmp_path, 2, "state.json")
-    state_file.write_bytes(flip(state_file.read_bytes(), 0.5, 1))
-    assert loaded(tmp_path) == 1
-
-
 def test_digests_are_those_that_xxh128sum_prints(tmp_path: Path) -> None:
-    """Those of https://github.com/Cyan4973/xxHash, of nothing and of a text."""
+    """Those of https://github.com/Cyan4973/xxHash, of nothing."""
     assert digest_of(b"") == "99aa06d3014798d86001c324468d497f"
     path = tmp_path / "file"
     path.write_bytes(b"")
     with path.open("rb") as file:
         assert difference(file, digest_of(b"")) is None
-    with path.open("rb") as file:
-        assert difference(file, hashlib.sha256(b"").hexdigest()) is None

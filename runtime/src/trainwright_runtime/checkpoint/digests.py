@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import IO, TYPE_CHECKING
 
 import xxhash
 
@@ -21,15 +21,8 @@ if TYPE_CHECKING:
 
 # Lines of "digest  name", so that `xxh128sum -c XXH128SUMS` can be run by hand.
 DIGESTS = "XXH128SUMS"
-LISTS = (DIGESTS, "SHA256SUMS")
-"""A checkpoint has one of these; those of earlier versions have the second."""
-
 Digest = xxhash.xxh3_128
-_LINE = re.compile(r"([0-9a-f]{32}|[0-9a-f]{64})  (\S.*)")
-_KINDS: dict[int, tuple[str, Callable[[], Any]]] = {
-    32: ("XXH128", Digest),
-    64: ("SHA-256", hashlib.sha256),
-}  # by the digits of a digest
+_LINE = re.compile(r"([0-9a-f]{32})  (\S.*)")
 
 
 def digest_of(content: bytes | bytearray) -> str:
@@ -39,27 +32,17 @@ def digest_of(content: bytes | bytearray) -> str:
 
 def difference(file: IO[bytes], digest: str) -> str | None:
     """Return why a file does not have a digest, or None if it has."""
-    kind, begin = _KINDS[len(digest)]
-    if hashlib.file_digest(file, begin).hexdigest() == digest:  # type: ignore[arg-type]
+    if hashlib.file_digest(file, Digest).hexdigest() == digest:  # type: ignore[arg-type]
         return None
-    return f"is not what was written: its {kind} differs"
+    return "is not what was written: its XXH128 differs"
 
 
-def list_of(checkpoint: Path | ObjectPath) -> tuple[str, dict[str, str]]:
-    """Return the name of a checkpoint's digest list and its digests by file name.
+def list_of(checkpoint: Path | ObjectPath) -> dict[str, str]:
+    """Return the digests of a checkpoint's files by name.
 
-    Raise FileNotFoundError if there is no list, ValueError if it is damaged.
+    Raise FileNotFoundError if there is no list of them, ValueError if it is damaged.
     """
-    newest, *former = LISTS
-    try:
-        return newest, listed_digests((checkpoint / newest).read_bytes(), newest)
-    except FileNotFoundError as missing:
-        for name in former:
-            try:
-                return name, listed_digests((checkpoint / name).read_bytes(), name)
-            except FileNotFoundError:
-                continue
-        raise missing from None
+    return listed_digests((checkpoint / DIGESTS).read_bytes())
 
 
 def sums(digests: Mapping[str, str]) -> bytes:
@@ -67,14 +50,14 @@ def sums(digests: Mapping[str, str]) -> bytes:
     return "".join(f"{digests[name]}  {name}\n" for name in sorted(digests)).encode()
 
 
-def listed_digests(content: bytes, name: str = DIGESTS) -> dict[str, str]:
+def listed_digests(content: bytes) -> dict[str, str]:
     """Return the digests in a list by file name. Raise ValueError if the list is damaged."""
     digests = {}
     for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
         match = _LINE.fullmatch(line)
         if match is None:
-            raise ValueError(f"{name} is damaged in line {number}")
+            raise ValueError(f"{DIGESTS} is damaged in line {number}")
         digests[match[2]] = match[1]
     if not digests:
-        raise ValueError(f"{name} is empty")
+        raise ValueError(f"{DIGESTS} is empty")
     return digests

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING
 
 from trainwright_runtime.checkpoint.digests import (
     DIGESTS,
-    LISTS,
     Digest,
     difference,
     digest_of,
@@ -208,10 +207,9 @@ class Directory:
         return [hidden for name in old for hidden in self._hide(self.path / name)]
 
     def _age(self, name: str) -> float:
-        for digests in LISTS:
-            with suppress(FileNotFoundError):
-                return time.time() - (self.path / name / digests).stat().st_mtime
-        return 0.0  # another writer removes it
+        with suppress(FileNotFoundError):  # another writer removes it
+            return time.time() - (self.path / name / DIGESTS).stat().st_mtime
+        return 0.0
 
     def _hide(self, checkpoint: Path) -> list[Path]:
         """Rename a checkpoint out of sight, so that a kill leaves no half of one; return its new
@@ -334,12 +332,12 @@ def seal(checkpoint: Path | ObjectPath) -> tuple[int, int] | None:
 
     It identifies the file and not its content: two writers of one state write the same digests.
     """
-    for digests in (checkpoint / name for name in LISTS):
-        with suppress(OSError):
-            if not isinstance(digests, Path):
-                return zlib.crc32(digests.read_bytes()), 0  # of a name that is not used again
-            status = digests.stat()
-            return status.st_ino, status.st_mtime_ns
+    digests = checkpoint / DIGESTS
+    with suppress(OSError):
+        if not isinstance(digests, Path):
+            return zlib.crc32(digests.read_bytes()), 0  # of a name that is not used again
+        status = digests.stat()
+        return status.st_ino, status.st_mtime_ns
     return None
 
 
@@ -380,12 +378,12 @@ def in_words(check: Callable[[], None], *, on_disk: bool = True) -> str | None:
 
 
 def _check(checkpoint: Path | ObjectPath, share: int, shares: int) -> None:
-    listing, digests = list_of(checkpoint)
-    present = {path.name for path in checkpoint.iterdir()} - {listing}
+    digests = list_of(checkpoint)
+    present = {path.name for path in checkpoint.iterdir()} - {DIGESTS}
     if missing := sorted(digests.keys() - present):
-        raise ValueError(f"{missing[0]}, which {listing} lists, is missing")
+        raise ValueError(f"{missing[0]}, which {DIGESTS} lists, is missing")
     if unlisted := sorted(present - digests.keys()):
-        raise ValueError(f"{listing} is cut short: it does not list {unlisted[0]}")
+        raise ValueError(f"{DIGESTS} is cut short: it does not list {unlisted[0]}")
     for name in sorted(digests)[share::shares]:
         with (checkpoint / name).open("rb") as file:
             problem = difference(file, digests[name])

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainwright_runtime.checkpoint.digests import DIGESTS, LISTS, sums
+from trainwright_runtime.checkpoint.digests import DIGESTS, sums
 from trainwright_runtime.checkpoint.directory import (
     LATEST,
     Directory,
@@ -181,11 +181,7 @@ class Objects:
 
     def _prune(self, newest: str, retention: Retention) -> None:
         names = self.steps()
-        ages = {
-            name: self._age([f"{name}/{digests}" for digests in LISTS])
-            for name in names
-            if retention.max_age
-        }
+        ages = {name: self._age([f"{name}/{DIGESTS}"]) for name in names if retention.max_age}
         for name in {*self._replaced, *outdated(names, newest, retention, ages)}:
             self._remove(name)
 
@@ -193,10 +189,9 @@ class Objects:
         """Delete a checkpoint, what makes it visible first, so that a kill leaves no half of it."""
         files = [path.name for path in (self.path / name).iterdir()]
         with refused((self.path / name).url), suppress(FileNotFoundError):  # by another writer
-            for digests in LISTS:
-                if digests in files:
-                    self._fs.rm_file((self.path / name / digests).path)
-            if others := [(self.path / name / file).path for file in files if file not in LISTS]:
+            if DIGESTS in files:
+                self._fs.rm_file((self.path / name / DIGESTS).path)
+            if others := [(self.path / name / file).path for file in files if file != DIGESTS]:
                 self._fs.rm(others)
 
     def _sweep(self, listed: Mapping[str, Collection[str]]) -> None:
@@ -277,7 +272,7 @@ def _protocols(fs: Any) -> tuple[str, ...]:
 
 
 def _whole(listed: Mapping[str, Collection[str]]) -> list[str]:
-    return [name for name, files in listed.items() if any(digests in files for digests in LISTS)]
+    return [name for name, files in listed.items() if DIGESTS in files]
 
 
 def _local_folder() -> Path:

@@ -174,43 +174,28 @@ def unpickled_metadata(file: IO[bytes], checkpoint: str) -> metadata.Metadata:
     return unpickled
 
 
-def _member(kind: object, name: object) -> object:
-    """Return the member that a checkpoint written by an early Python 3.11 means by `getattr`."""
-    if (
-        kind is _MEM_FORMAT_ENCODING
-        and isinstance(name, str)
-        and name in _MEM_FORMAT_ENCODING.__members__
-    ):
-        return _MEM_FORMAT_ENCODING[name]
-    raise CheckpointError(f"`.metadata` calls getattr({kind!r}, {name!r}): it was tampered with")
-
-
 class _Unpickler(pickle.Unpickler):
     # By exact names: a dotted one ("os.system") would reach modules that the module imports.
-    _KNOWN: ClassVar = (
-        {
-            (known.__module__, known.__name__): known
-            for known in (
-                metadata.BytesStorageMetadata,
-                metadata.ChunkStorageMetadata,
-                metadata.Metadata,
-                metadata.MetadataIndex,
-                metadata.StorageMeta,
-                metadata.TensorProperties,
-                metadata.TensorStorageMetadata,
-                _MEM_FORMAT_ENCODING,
-                filesystem._StorageInfo,
-                torch.serialization._get_layout,
-                torch.Size,
-            )
-        }
-        | {
-            ("torch", name): value
-            for name, value in vars(torch).items()
-            if isinstance(value, torch.dtype)
-        }
-        | {("builtins", "getattr"): _member}
-    )
+    _KNOWN: ClassVar = {
+        (known.__module__, known.__name__): known
+        for known in (
+            metadata.BytesStorageMetadata,
+            metadata.ChunkStorageMetadata,
+            metadata.Metadata,
+            metadata.MetadataIndex,
+            metadata.StorageMeta,
+            metadata.TensorProperties,
+            metadata.TensorStorageMetadata,
+            _MEM_FORMAT_ENCODING,
+            filesystem._StorageInfo,
+            torch.serialization._get_layout,
+            torch.Size,
+        )
+    } | {
+        ("torch", name): value
+        for name, value in vars(torch).items()
+        if isinstance(value, torch.dtype)
+    }
 
     def find_class(self, module: str, name: str) -> Any:
         try:
