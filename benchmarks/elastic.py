@@ -40,7 +40,7 @@ from trainwright_runtime.elastic.audit import AuditLog
 from trainwright_runtime.elastic.cursor import cursors
 from trainwright_runtime.elastic.errors import StoppedWaiting
 from trainwright_runtime.elastic.leases import Leases, Shards
-from trainwright_runtime.elastic.membership import Members
+from trainwright_runtime.elastic.members import Callbacks, Members
 from trainwright_runtime.elastic.progress import Progress
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.source import Batching, Source
@@ -658,7 +658,7 @@ class Waiting(Replica):
                 coordinator=f"127.0.0.1:{port}", name="w0", min_replicas=2, backend="gloo",
                 timeouts=Timeouts(quorum=0.2, collective=0.2),
             ),
-            dump=dict, load=lambda _: None, stopping=lambda: len(self.seen) >= 960,
+            Callbacks(dump=dict, load=lambda _: None, stopping=lambda: len(self.seen) >= 960),
         )  # fmt: skip
         self.seen: list[tuple[int, int, int]] = []
         """Before each attempt: descriptors, threads and pages of memory."""

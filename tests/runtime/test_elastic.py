@@ -27,7 +27,8 @@ from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.coordination.rules import Answer
 from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic import audit
-from trainwright_runtime.elastic.membership import StoppedWaiting
+from trainwright_runtime.elastic.errors import StoppedWaiting
+from trainwright_runtime.elastic.members import Callbacks
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session
 from trainwright_runtime.launch.machine import free_port
@@ -115,7 +116,7 @@ def test_a_newcomer_waits_through_steps_longer_than_others_are_waited_for() -> N
                 coordinator=group.address, name="c", min_replicas=1, backend="gloo",
                 timeouts=Timeouts(quorum=1),
             ),
-            dump=dict, load=print, stopping=stopping.is_set,
+            Callbacks(dump=dict, load=print, stopping=stopping.is_set),
         )  # fmt: skip
         joined = threads.submit(newcomer.join)
         taken: list[str] = []

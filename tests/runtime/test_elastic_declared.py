@@ -22,6 +22,7 @@ from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.elastic.declared import differences
 from trainwright_runtime.elastic.errors import DeclaredOtherwise
+from trainwright_runtime.elastic.members import Callbacks
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.failures import exit_codes
 
@@ -121,7 +122,7 @@ def _replica(name: str, port: int, **declared: str) -> Replica:
         coordinator=f"127.0.0.1:{port}", name=name, min_replicas=1, backend="gloo",
         timeouts=Timeouts(quorum=3), declared=declared,
     )  # fmt: skip
-    return Replica(address, dump=dict, load=lambda _: None, stopping=lambda: False)
+    return Replica(address, Callbacks(dump=dict, load=lambda _: None))
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from trainwright_runtime.coordination.rules import (
 from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.elastic.errors import TrainingOver
+from trainwright_runtime.elastic.members import Callbacks
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session
 from trainwright_runtime.launch.machine import free_port
@@ -419,8 +420,10 @@ def test_a_worker_that_finds_no_coordinator_sees_that_training_is_over(
             coordinator=f"127.0.0.1:{free_port()}", name="a", min_replicas=1, backend="gloo",
             timeouts=Timeouts(),
         ),
-        dump=dict, load=lambda _: None, stopping=lambda: False,
-        recorded=lambda: ending.recorded_epochs(tmp_path) >= 3,
+        Callbacks(
+            dump=dict, load=lambda _: None,
+            recorded=lambda: ending.recorded_epochs(tmp_path) >= 3,
+        ),
     )  # fmt: skip
     with ThreadPoolExecutor() as threads:
         waiting = threads.submit(getattr(worker, wait))

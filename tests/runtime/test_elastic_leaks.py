@@ -16,6 +16,7 @@ from workers import workers
 
 from trainwright_runtime.coordination.channel import connected
 from trainwright_runtime.coordination.timeouts import Timeouts
+from trainwright_runtime.elastic.members import Callbacks
 from trainwright_runtime.elastic.replica import Address, Replica
 
 ATTEMPTS = 8
@@ -42,13 +43,13 @@ def _open() -> tuple[int, int]:
 class _Counted(Replica):
     """A worker that counts what is open before each attempt to connect."""
 
-    def __init__(self, port: int, **options: Any) -> None:
+    def __init__(self, port: int) -> None:
         timeouts = Timeouts(quorum=0.5, collective=0.5)
         address = Address(
             coordinator=f"127.0.0.1:{port}", name="a", min_replicas=1, backend="gloo",
             timeouts=timeouts,
         )  # fmt: skip
-        super().__init__(address, dump=dict, load=lambda _: None, stopping=lambda: False, **options)
+        super().__init__(address, Callbacks(dump=dict, load=lambda _: None))
         self.seen: list[tuple[int, int]] = []
 
     def _connect(self) -> Any:

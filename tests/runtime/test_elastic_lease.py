@@ -33,6 +33,7 @@ from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.coordination.rules import Answer, Phase
 from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic.errors import TrainingOver
+from trainwright_runtime.elastic.members import Callbacks
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session
 from trainwright_runtime.launch.machine import free_port
@@ -470,7 +471,7 @@ def test_a_worker_that_waits_for_a_step_outlives_a_broken_reply(
         coordinator=listener.address, name="a", min_replicas=1, backend="gloo",
         timeouts=Timeouts(),
     )  # fmt: skip
-    worker = Replica(address, dump=dict, load=lambda _: None, stopping=lambda: False)
+    worker = Replica(address, Callbacks(dump=dict, load=lambda _: None))
     with ThreadPoolExecutor() as threads:
         joined = threads.submit(worker.join)
         for answer in (reply, _REPLY | {"answer": "over"}):
@@ -489,7 +490,7 @@ def test_a_worker_that_began_alone_and_took_no_step_is_new_again(listener: Liste
         coordinator=listener.address, name="a", min_replicas=2, backend="gloo",
         timeouts=Timeouts(),
     )  # fmt: skip
-    worker = Replica(address, dump=dict, load=lambda _: None, stopping=lambda: False)
+    worker = Replica(address, Callbacks(dump=dict, load=lambda _: None))
     answers = iter([
         {"answer": "found", "phase": "holds", "lineage": "1/a"},
         {"answer": "restart", "phase": "stale", "lineage": "2/b"},

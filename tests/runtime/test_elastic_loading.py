@@ -18,7 +18,7 @@ from torch.utils.data import get_worker_info
 
 from trainwright_runtime import elastic
 from trainwright_runtime.elastic.cursor import Cursor, cursors, permutation
-from trainwright_runtime.elastic.membership import Members
+from trainwright_runtime.elastic.members import Members
 from trainwright_runtime.elastic.source import Batching
 
 Record = tuple[str, int, int]

@@ -28,7 +28,7 @@ from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.elastic.cursor import cursors
 from trainwright_runtime.elastic.errors import TrainingOver
-from trainwright_runtime.elastic.members import Members
+from trainwright_runtime.elastic.members import Callbacks, Members
 from trainwright_runtime.elastic.progress import Progress
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session
@@ -476,7 +476,7 @@ def test_a_worker_that_is_left_alone_learns_that_training_is_over(tmp_path: Path
             coordinator=f"127.0.0.1:{port}", name=name, min_replicas=2, backend="gloo",
             timeouts=Timeouts(quorum=3),
         )  # fmt: skip
-        return Replica(address, dump=dict, load=lambda _: None, stopping=lambda: False)
+        return Replica(address, Callbacks(dump=dict, load=lambda _: None))
 
     environ = {"TRAINWRIGHT_MIN_REPLICAS": "2", "TRAINWRIGHT_QUORUM_TIMEOUT": "3"}
     with ThreadPoolExecutor() as threads, workers(tmp_path, "", environ=environ) as group:
@@ -507,10 +507,11 @@ def test_of_two_groups_that_took_the_same_step_one_counts(tmp_path: Path) -> Non
         )  # fmt: skip
         return Replica(
             address,
-            dump=lambda: {"from": name},
-            load=lambda state: loaded[name].append(state["from"]),
-            stopping=lambda: False,
-            position=lambda: positions[name],
+            Callbacks(
+                dump=lambda: {"from": name},
+                load=lambda state: loaded[name].append(state["from"]),
+                position=lambda: positions[name],
+            ),
         )
 
     environ = {"TRAINWRIGHT_MIN_REPLICAS": "2"}

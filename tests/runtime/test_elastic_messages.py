@@ -12,6 +12,7 @@ from workers import workers
 from trainwright_runtime.coordination.channel import connected
 from trainwright_runtime.coordination.messages import REPORT, REQUEST, checked
 from trainwright_runtime.coordination.timeouts import Timeouts
+from trainwright_runtime.elastic.members import Callbacks
 from trainwright_runtime.elastic.replica import Address, Replica
 
 ASKED = {
@@ -72,7 +73,7 @@ def test_training_begins_after_all_of_them(tmp_path: Path) -> None:
             coordinator=f"127.0.0.1:{group.port}", name="a", min_replicas=1, backend="gloo",
             timeouts=timeouts,
         )  # fmt: skip
-        first = Replica(address, dump=dict, load=lambda _: None, stopping=lambda: False)
+        first = Replica(address, Callbacks(dump=dict, load=lambda _: None))
         first._persist(first._session.reach, 60)  # the coordinator is there
         for message in [*REPORTS, *({"quorum": request} for request in REQUESTS)]:
             channel = connected(f"127.0.0.1:{group.port}", 20)[0]

@@ -26,6 +26,7 @@ from trainwright_runtime.coordination.channel import connected  # noqa: E402
 from trainwright_runtime.coordination.registry import Registry  # noqa: E402
 from trainwright_runtime.coordination.timeouts import Timeouts  # noqa: E402
 from trainwright_runtime.elastic.errors import NotLoaded  # noqa: E402
+from trainwright_runtime.elastic.members import Callbacks  # noqa: E402
 from trainwright_runtime.elastic.peers import FAILURES, ProcessPeers  # noqa: E402
 from trainwright_runtime.elastic.replica import Address, Replica  # noqa: E402
 
@@ -38,7 +39,7 @@ Load = Callable[[MutableMapping[str, Any]], None]
 def _peers(
     patience: timedelta = LONG, state: dict[str, Any] | None = None, load: Load = dict.clear
 ) -> ProcessPeers:
-    return ProcessPeers("gloo", patience, dump=lambda: state or {"part": 1}, load=load)
+    return ProcessPeers("gloo", patience, Callbacks(dump=lambda: state or {"part": 1}, load=load))
 
 
 @contextmanager
@@ -86,7 +87,7 @@ def test_a_newcomer_with_a_large_state_catches_up(tmp_path: Path) -> None:
             coordinator=f"127.0.0.1:{port}", name=name, min_replicas=3, backend="gloo",
             timeouts=timeouts,
         )  # fmt: skip
-        return Replica(address, dump=parts.copy, load=load, stopping=lambda: False)
+        return Replica(address, Callbacks(dump=parts.copy, load=load))
 
     def step(replica: Replica) -> tuple[int, list[float]]:
         while True:  # as training does; what is never committed ends with Unreachable
@@ -115,7 +116,9 @@ def test_a_newcomer_that_gets_nothing_is_given_up() -> None:
 def test_who_is_to_stop_waits_for_no_newcomer() -> None:
     """It saves, which must not take longer than its grace period."""
     stopping = threading.Event()
-    sender = ProcessPeers("gloo", LONG, dump=dict, load=dict.clear, stopping=stopping.is_set)
+    sender = ProcessPeers(
+        "gloo", LONG, Callbacks(dump=dict, load=dict.clear, stopping=stopping.is_set)
+    )
     with _two(sender, _peers()), ThreadPoolExecutor() as threads:
         sender.send(STEP)
         waiting = threads.submit(sender.meet, STEP, [1])

@@ -21,6 +21,7 @@ from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.coordination.rules import Phase
 from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic import replica as replicas
+from trainwright_runtime.elastic.members import Callbacks
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session
 
@@ -57,7 +58,7 @@ class _World:
             backend="gloo", timeouts=timeouts,
         )  # fmt: skip
         state = {"part": torch.ones(2)}
-        self.replicas.append(Replica(address, dump=state.copy, load=_take, stopping=lambda: False))
+        self.replicas.append(Replica(address, Callbacks(dump=state.copy, load=_take)))
         return self.replicas[-1]
 
     def step(self, *replicas: Replica) -> list[int]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from trainwright_runtime.elastic.cursor import Cursor, cursors, permutation
 from trainwright_runtime.elastic.leases import Leases, Shards
-from trainwright_runtime.elastic.membership import Members
+from trainwright_runtime.elastic.members import Members
 from trainwright_runtime.elastic.source import NOTHING, Batching, Share, Source
 
 Record = tuple[str, int]

@@ -19,8 +19,9 @@ from stranger import ENDING, attacking, ports
 
 from trainwright_runtime.coordination import channel as channels
 from trainwright_runtime.coordination import door as doors
+from trainwright_runtime.coordination.addresses import own_addresses
 from trainwright_runtime.coordination.channel import COORDINATOR, STATE, Channel, connect, connected
-from trainwright_runtime.coordination.door import Door, own_addresses
+from trainwright_runtime.coordination.door import Door
 from trainwright_runtime.coordination.identity import Identity, ensured
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.failures.errors import EnvironmentMistake

@@ -25,6 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from trainwright_runtime.coordination.addresses import split
 from trainwright_runtime.coordination.identity import Identity
 
 HELLO = b"trainwright 1\n"
@@ -149,9 +150,8 @@ def connect(address: str, label: bytes, timeout: float) -> Channel:
 
     Raise OSError if there is none within `timeout` seconds.
     """
-    host, _, port = address.rpartition(":")
     deadline = time.monotonic() + timeout
-    connection = socket.create_connection((host.strip("[]"), int(port)), timeout)
+    connection = socket.create_connection(split(address), timeout)
     try:
         shaken = _shake(connection, label, deadline)
     except BaseException:

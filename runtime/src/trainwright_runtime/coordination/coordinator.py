@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from trainwright_runtime.coordination.addresses import own_addresses
 from trainwright_runtime.coordination.descriptors import raise_limit
-from trainwright_runtime.coordination.door import own_addresses
 from trainwright_runtime.coordination.election import Election, now
 from trainwright_runtime.coordination.lease import LENGTH
 from trainwright_runtime.coordination.quorum import Patience

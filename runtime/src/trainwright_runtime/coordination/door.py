@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import hmac
-import ipaddress
 import logging
 import os
 import secrets
@@ -21,6 +20,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from trainwright_runtime.coordination.addresses import family
 from trainwright_runtime.coordination.channel import (
     HELLO,
     NONCE,
@@ -334,11 +334,11 @@ class Door:
 
 def listener(address: str, port: int) -> socket.socket:
     """Return a non-blocking socket that listens only at this address and port. Raise OSError."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    kind = family(address)
+    listening = socket.socket(kind, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
+        if kind == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address != "::")
         listening.bind((address, port))
         listening.listen(_BACKLOG)
@@ -347,43 +347,3 @@ def listener(address: str, port: int) -> socket.socket:
         listening.close()
         raise
     return listening
-
-
-def own_addresses(*names: str) -> list[str]:
-    """Return this machine's addresses for these names and its own name, and always 127.0.0.1.
-
-    A pod's own name resolves to the pod's address. If the given names resolve to no address of
-    this machine, return the wildcard address.
-    """
-    local = bool(names) and all(map(_is_loopback, names))
-    addresses = ["127.0.0.1"]
-    for name in names if local else (*names, socket.gethostname()):
-        with suppress(OSError, UnicodeError):
-            infos = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-            addresses += [str(info[4][0]) for info in infos]
-    addresses = [address for address in dict.fromkeys(addresses) if is_own(address)]
-    if names and not local and all(map(_is_loopback, addresses)):
-        log.warning(
-            "no address of this machine is that of %s: listening at all", " or ".join(names)
-        )
-        return ["::" if socket.has_dualstack_ipv6() else "0.0.0.0"]  # noqa: S104 - see above
-    return addresses
-
-
-def _is_loopback(host: str) -> bool:
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
-
-
-def is_own(address: str) -> bool:
-    """Whether this machine has the address, and could serve there."""
-    if ipaddress.ip_address(address.partition("%")[0]).is_link_local:
-        return False
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.bind((address, 0))
-    except OSError:
-        return False
-    return True

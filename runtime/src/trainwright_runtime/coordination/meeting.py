@@ -15,8 +15,9 @@ from typing import Any
 from torch._C._distributed_c10d import Store, TCPStore
 from torch.distributed import DistNetworkError
 
+from trainwright_runtime.coordination.addresses import own_addresses
 from trainwright_runtime.coordination.channel import COORDINATOR, connected
-from trainwright_runtime.coordination.door import listener, own_addresses
+from trainwright_runtime.coordination.door import listener
 
 _SLACK = 5.0  # seconds for an answer, besides what was waited for
 

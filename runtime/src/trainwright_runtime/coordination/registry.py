@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from trainwright_runtime.coordination import rules
+from trainwright_runtime.coordination.addresses import own_addresses
 from trainwright_runtime.coordination.board import Board
 from trainwright_runtime.coordination.channel import COORDINATOR, Channel
 from trainwright_runtime.coordination.doing import (
@@ -28,7 +29,7 @@ from trainwright_runtime.coordination.doing import (
     Doing,
     called,
 )
-from trainwright_runtime.coordination.door import Door, Service, own_addresses
+from trainwright_runtime.coordination.door import Door, Service
 from trainwright_runtime.coordination.election import Election
 from trainwright_runtime.coordination.messages import REPORT, REQUEST, checked
 from trainwright_runtime.coordination.quorum import NO_QUORUM, Patience, Quorums

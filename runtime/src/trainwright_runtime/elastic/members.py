@@ -1,7 +1,8 @@
-"""The members of a step, and an operation that they do together."""
+"""The members of a step, an operation that they do together, and what they need of a training."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,6 +27,26 @@ class Members:
     def replica(self) -> int:
         """The number of this worker's replica."""
         return self.rank // self.processes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callbacks:
+    """What a membership calls to read the state of this worker's training, and to replace it."""
+
+    dump: Callable[[], State]
+    """Return the state that newcomers get."""
+    load: Callable[[MutableMapping[str, Any]], None]
+    """Take over the state of others."""
+    learn: Callable[[State], None] | None = None
+    """Apply the update of a step that others took; None if it cannot be applied here."""
+    stopping: Callable[[], bool] = bool
+    """Whether to stop waiting for others."""
+    position: Callable[[], str] = str
+    """Identify the state among those after as many steps."""
+    outdated: Callable[[], bool] = bool
+    """Whether there is a newer checkpoint than the one that this worker has read."""
+    recorded: Callable[[], bool] = bool
+    """Whether the checkpoint folder records that training is over."""
 
 
 class Work(Protocol):

@@ -1,17 +1,16 @@
 """A training process's membership in a group, for each of the three ways to start it.
 
-`SingleProcess` and `FixedWorld` let an elastic script run without a coordinator: as one process on
-a laptop, or in a world of fixed size under any launcher, which ends at a failure and resumes from a
-checkpoint.
+`FixedWorld` lets an elastic script run without a coordinator: as one process on a laptop, or in a
+world of fixed size under any launcher, which ends at a failure and resumes from a checkpoint.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Collection, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -19,28 +18,28 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic.declared import Declared, differences
-from trainwright_runtime.elastic.errors import DeclaredOtherwise, StoppedWaiting
-from trainwright_runtime.elastic.members import Members, State, Work
-
-__all__ = ["FixedWorld", "Members", "Membership", "SingleProcess", "StoppedWaiting", "membership"]
-
+from trainwright_runtime.elastic.errors import DeclaredOtherwise
+from trainwright_runtime.elastic.members import Callbacks, Members, State, Work
 
 T = TypeVar("T")
 
 PROCESSES = "TRAINWRIGHT_REPLICA_PROCESSES"
 
 
-class Membership(Protocol):
-    fixed_world: bool
+class Membership:
+    """A process's membership. What only a changing group needs does nothing unless overridden."""
+
+    fixed_world = True
     """Whether the same workers train from the first step to the last."""
-    processes: int
+    processes = 1
     """How many processes a replica has, which hold its state together."""
-    local_rank: int
+    local_rank = 0
     """The rank of this process in its replica; rank 0 speaks for the replica."""
 
     @property
     def lineage(self) -> str:
         """The line of committed steps that this worker's state comes from."""
+        return ""
 
     def resume(self, lineage: str) -> None:
         """Note that the state comes from a checkpoint of this lineage."""
@@ -51,25 +50,31 @@ class Membership(Protocol):
         If the others are ahead, their state is loaded before this returns. Raise StoppedWaiting
         if the worker is to stop meanwhile, TrainingOver if there is nothing left to do.
         """
+        raise NotImplementedError
 
     def reduce(self, tensor: torch.Tensor) -> Work:
         """Start summing over the replicas, in place. A failure is reported by `commit`."""
+        raise NotImplementedError
 
     def sum(self, tensor: torch.Tensor) -> None:
         """Sum over all members, in place, including the other processes of this replica."""
+        self.reduce(tensor).wait()
 
     def once(self, work: Callable[[], T]) -> T:
         """Call `work` in one process of this replica, and return its result in all of them."""
+        return work()
 
     def local_step(self) -> None:
         """Note that this worker begins a local step, before it joins again."""
 
     def commit(self) -> bool:
         """Whether everything reduced in this step arrived here, so that it counts."""
+        return True
 
     @property
     def settled(self) -> bool:
         """Whether the members of this step take the next one too, as far as this worker knows."""
+        return True
 
     def settle(self) -> None:
         """Note that all of a committed step's members are `settled`: `join` requests nothing."""
@@ -82,6 +87,7 @@ class Membership(Protocol):
 
     def awaits(self, workers: Collection[str]) -> bool:
         """Whether one of these workers is alive and still in its local steps, as far as known."""
+        return False
 
     def postpone(self) -> None:
         """Let the step that was joined commit nothing; it is to be joined again.
@@ -97,10 +103,12 @@ class Membership(Protocol):
 
         Return None if it turns out that the steps of this worker do not count.
         """
+        raise NotImplementedError
 
     @property
     def leads(self) -> bool:
         """Whether this worker runs the program's end as rank 0."""
+        raise NotImplementedError
 
     def lead(self) -> None:
         """Report that all the program's end needs is saved: no other worker has to stay for it."""
@@ -111,105 +119,54 @@ class Membership(Protocol):
         If no coordinator answers, they may not count, and another worker is to save. For the `last`
         checkpoint they count after some patience: there may be no other worker left.
         """
+        return True
 
     def finish(self) -> bool | None:
         """Report that the leader's program has succeeded; return whether training is over.
 
         False if another worker leads by now, None if training went on without this one.
         """
+        return True
 
     def leave(self) -> None:
         """End the membership."""
-
-    def close(self) -> None:
-        """Stop sending signs of life."""
+        raise NotImplementedError
 
 
-class _Fixed:
-    """The common part of memberships in which no worker comes or goes."""
+class FixedWorld(Membership):
+    """The membership in a group in which no worker comes or goes; it may be of one process."""
 
-    fixed_world = True
-    processes = 1
-    local_rank = 0
-    lineage = ""
-    settled = True
-    _members: Members
-
-    def reduce(self, tensor: torch.Tensor) -> Work:
-        return _Done()
-
-    def sum(self, tensor: torch.Tensor) -> None:
-        self.reduce(tensor).wait()
-
-    def once(self, work: Callable[[], T]) -> T:
-        return work()
-
-    def resume(self, lineage: str) -> None: ...
+    def __init__(self, members: Members) -> None:
+        self._members = members
 
     def join(self) -> Members:
         return self._members
 
-    def commit(self) -> bool:
-        return True
-
-    def settle(self) -> None: ...
-
-    def pass_on(self, update: Callable[[], State]) -> None: ...
-
-    def updated(self) -> None: ...
-
-    def abandon(self) -> None: ...
-
-    def local_step(self) -> None: ...
-
-    def awaits(self, workers: Collection[str]) -> bool:
-        return False
-
-    def postpone(self) -> None: ...
+    def reduce(self, tensor: torch.Tensor) -> Work:
+        if self._members.world == 1:
+            return _Done()
+        work: Work = dist.all_reduce(tensor, async_op=True)
+        return work
 
     def complete(self) -> bool | None:
-        return self._members.rank == 0
-
-    def confirm(self, *, last: bool) -> bool:
-        return True
+        return self.leads
 
     @property
     def leads(self) -> bool:
         return self._members.rank == 0
 
-    def lead(self) -> None: ...
-
-    def finish(self) -> bool | None:
-        return True
-
-    def close(self) -> None: ...
-
-
-class SingleProcess(_Fixed):
-    """The membership of a process that trains alone."""
-
-    def __init__(self, name: str) -> None:
-        self._members = Members(quorum=0, rank=0, names=(name,))
-
-    def leave(self) -> None: ...
-
-
-class FixedWorld(_Fixed):
-    """The membership in a process group of fixed size, which a failure of one process ends."""
-
-    def __init__(self, backend: str, declared: Declared) -> None:
-        if not dist.is_initialized():
-            dist.init_process_group(backend)
-        _require_same(declared)
-        names = tuple(f"rank-{rank}" for rank in range(dist.get_world_size()))
-        self._members = Members(quorum=0, rank=dist.get_rank(), names=names)
-
-    def reduce(self, tensor: torch.Tensor) -> Work:
-        work: Work = dist.all_reduce(tensor, async_op=True)
-        return work
-
     def leave(self) -> None:
-        dist.destroy_process_group()
+        if self._members.world > 1:
+            dist.destroy_process_group()
+
+
+def _process_group(backend: str, declared: Declared) -> Members:
+    """Initialise the default process group, and return its members."""
+    if not dist.is_initialized():
+        dist.init_process_group(backend)
+    _require_same(declared)
+    names = tuple(f"rank-{rank}" for rank in range(dist.get_world_size()))
+    return Members(quorum=0, rank=dist.get_rank(), names=names)
 
 
 def _require_same(declared: Declared) -> None:
@@ -226,27 +183,17 @@ class _Done:
     def wait(self) -> None: ...
 
 
-def membership(  # noqa: PLR0913 - the whole of what a training knows
+def membership(
     environ: Mapping[str, str],
+    callbacks: Callbacks,
     *,
-    dump: Callable[[], State],
-    load: Callable[[MutableMapping[str, Any]], None],
-    learn: Callable[[State], None] | None,
-    stopping: Callable[[], bool],
-    position: Callable[[], str],
-    outdated: Callable[[], bool],
-    recorded: Callable[[], bool],
     declared: Declared,
     mesh: DeviceMesh | None = None,
 ) -> Membership:
     """Return the membership that the environment configures: by coordinator, fixed, or alone.
 
-    `dump` and `load` are the state that newcomers get, `learn` makes an update that others made
-    (None where it cannot be made again), `position` identifies it among those after
-    as many steps; `stopping` is whether to give up waiting, `outdated` whether the checkpoint that
-    this worker read is not the last one any more, `recorded` whether the checkpoint folder shows
-    that training is over. What is `declared` has to be the same in all
-    workers. `mesh` is what the model is sharded over, of the processes of this node.
+    What is `declared` has to be the same in all workers. `mesh` is what the model is sharded over,
+    of the processes of this node.
     """
     backend = environ.get("TRAINWRIGHT_BACKEND") or (
         "nccl" if torch.cuda.is_available() else "gloo"
@@ -265,26 +212,17 @@ def membership(  # noqa: PLR0913 - the whole of what a training knows
             timeouts=Timeouts.of(environ),
             declared={**declared, "processes of a replica": str(mesh.size() if mesh else 1)},
         )
-        states: Any = {"dump": dump, "load": load}
-        callbacks: Any = {
-            "stopping": stopping,
-            "position": position,
-            "outdated": outdated,
-            "recorded": recorded,
-        }
         if mesh is None:
-            return Replica(address, **states, **callbacks, learn=learn)
+            return Replica(address, callbacks)
         node = Node(environ, time_out_of(mesh))
         node.require_same(declared)
-        own = ProcessPeers(
-            backend, address.patience, **states, stopping=stopping, local_rank=node.rank, mesh=mesh
-        )
+        own = ProcessPeers(backend, address.patience, callbacks, local_rank=node.rank, mesh=mesh)
         peers = NodePeers(node, own, timedelta(seconds=address.timeouts.operation))
-        replica = Replica(address, **states, **callbacks, peers=peers) if node.leads else None
+        replica = Replica(address, callbacks, peers) if node.leads else None
         return NodeMember(node, peers, replica)
     if int(environ.get("WORLD_SIZE", "1")) > 1:
-        return FixedWorld(backend, declared)
-    return SingleProcess(worker_name(environ))
+        return FixedWorld(_process_group(backend, declared))
+    return FixedWorld(Members(quorum=0, rank=0, names=(worker_name(environ),)))
 
 
 def processes_of_replica(environ: Mapping[str, str]) -> int | None:

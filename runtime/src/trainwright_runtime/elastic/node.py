@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
@@ -35,7 +35,8 @@ from trainwright_runtime.elastic.errors import (
     StoppedWaiting,
     TrainingOver,
 )
-from trainwright_runtime.elastic.members import Members, State, Work
+from trainwright_runtime.elastic.members import Members, Work
+from trainwright_runtime.elastic.membership import Membership
 from trainwright_runtime.elastic.peers import FAILURES, ProcessPeers
 from trainwright_runtime.elastic.replica import Replica
 
@@ -264,7 +265,7 @@ class NodePeers:
             raise failure or RuntimeError(f"another process of this node could not {do}")
 
 
-class NodeMember:
+class NodeMember(Membership):
     """The membership of a node, in each of its processes. Only local rank 0 has a `replica`."""
 
     fixed_world = False
@@ -272,7 +273,11 @@ class NodeMember:
     def __init__(self, node: Node, peers: NodePeers, replica: Replica | None) -> None:
         self._node, self._peers, self._replica = node, peers, replica
         self.processes, self.local_rank = node.processes, node.rank
-        self.lineage = ""
+        self._lineage = ""
+
+    @property
+    def lineage(self) -> str:
+        return self._lineage
 
     def resume(self, lineage: str) -> None:
         if self._replica is not None:
@@ -282,7 +287,7 @@ class NodeMember:
         # Wait for late processes here: the others would give up a quorum that some processes of
         # this node keep waiting.
         self._node.all(True)
-        quorum, replica, names, self.lineage = self._decided(_join)
+        quorum, replica, names, self._lineage = self._decided(_join)
         return Members(
             quorum=quorum,
             rank=replica * self.processes + self._node.rank,
@@ -308,8 +313,6 @@ class NodeMember:
         if self._replica is not None:
             self._replica.settle()
 
-    def pass_on(self, update: Callable[[], State]) -> None: ...
-
     def updated(self) -> None:
         # Local rank 0 stays in the step until the others have left it: it is watched there.
         self._node.all(True)
@@ -320,13 +323,6 @@ class NodeMember:
         self._peers.abandon()
         if self._replica is not None:
             self._replica.abandoned()
-
-    def local_step(self) -> None: ...
-
-    def awaits(self, workers: Collection[str]) -> bool:
-        return False
-
-    def postpone(self) -> None: ...
 
     def complete(self) -> bool | None:
         answer: bool | None = self._decided(Replica.complete)
@@ -357,10 +353,6 @@ class NodeMember:
             self._replica.leave()
         else:
             self._peers.close()
-
-    def close(self) -> None:
-        if self._replica is not None:
-            self._replica.close()
 
     def once(self, work: Callable[[], T]) -> T:
         answer: T = self._decided(lambda _: work())

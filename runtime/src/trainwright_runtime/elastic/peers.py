@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Protocol
@@ -25,7 +25,7 @@ from trainwright_runtime.coordination.meeting import Meeting
 from trainwright_runtime.elastic.errors import NotLoaded
 from trainwright_runtime.elastic.following import UPDATE, Followers, Following, is_update
 from trainwright_runtime.elastic.groups import GROUPS, Group
-from trainwright_runtime.elastic.members import State, Work
+from trainwright_runtime.elastic.members import Callbacks, State, Work
 from trainwright_runtime.elastic.transport import Received, Transport, pack
 
 log = logging.getLogger(__name__)
@@ -83,28 +83,24 @@ class Peers(Protocol):
 class ProcessPeers:
     """The `Peers` of one process."""
 
-    def __init__(  # noqa: PLR0913 - each by its name
+    def __init__(
         self,
         backend: str,
         patience: timedelta,
+        callbacks: Callbacks,
         *,
-        dump: Callable[[], State],
-        load: Callable[[MutableMapping[str, Any]], None],
-        learn: Callable[[State], None] | None = None,
         waits: Callable[[], bool] = bool,
-        stopping: Callable[[], bool] = bool,
         local_rank: int = 0,
         mesh: DeviceMesh | None = None,
         declared: str = "",
     ) -> None:
         """`mesh` is what the model is sharded over, `local_rank` this process's place in it.
 
-        `learn` applies the update of a step that others took; without it none can be followed.
+        `waits` is whether this worker waits for the next step.
         """
-        self._backend, self._patience = backend, patience
-        self._dump, self._load, self._stopping = dump, load, stopping
+        self._backend, self._patience, self._callbacks = backend, patience, callbacks
         self._local_rank, self._mesh, self._declared = local_rank, mesh, declared
-        self._learn, self._followers = learn, Followers(waits)
+        self._followers = Followers(waits)
         self._following: Following | None = None
         self._has_followed = False
         self._group: Group | None = None
@@ -143,14 +139,14 @@ class ProcessPeers:
         assert self._transport is not None
         with self._announced():
             _synchronize()
-            self._transport.offer(step, self._dump())
+            self._transport.offer(step, self._callbacks.dump())
 
     def receive(self, addresses: Sequence[str], step: int) -> None:
         assert self._transport is not None
         with self._announced(), _in_memory():
             self._transport.withdraw()  # it is about to be replaced
             address = addresses[self._local_rank]
-            own_state = pack(self._dump()) if self._has_followed else {}
+            own_state = pack(self._callbacks.dump()) if self._has_followed else {}
             self._received = self._transport.fetch(address, step, self._note_progress, own_state)
             # Processes of a node may be far apart here, and nowhere else.
             received = f"{step}/received/{self._rank}"
@@ -163,7 +159,7 @@ class ProcessPeers:
         assert received is not None
         self._followers.end()
         with self._announced(), _in_memory():
-            self._load(received)
+            self._callbacks.load(received)
         self._has_followed = False
         self._stop_following()
 
@@ -174,7 +170,7 @@ class ProcessPeers:
 
     def follow(self, address: str) -> None:
         """Take over the state from a member while steps go on, as far as it has come by then."""
-        if self._learn is None:
+        if self._callbacks.learn is None:
             return
         try:
             self._following = Following(
@@ -207,16 +203,17 @@ class ProcessPeers:
 
     def updated(self) -> None:
         """Let newcomers that wait for it begin to follow, from the end of this step on."""
-        self._followers.begin(self._dump)
+        self._followers.begin(self._callbacks.dump)
 
     def _take(self, state: Received) -> None:
-        assert self._learn is not None
+        learn, load = self._callbacks.learn, self._callbacks.load
+        assert learn is not None
         self._has_followed = True
         with _in_memory():
-            self._learn(state.pop(UPDATE)) if is_update(state) else self._load(state)
+            learn(state.pop(UPDATE)) if is_update(state) else load(state)
 
     def _go_on(self) -> None:
-        if self._stopping():
+        if self._callbacks.stopping():
             raise ConnectionError("this worker is to stop")
 
     def _serve_follower(self, channel: Channel, declared: str) -> None:

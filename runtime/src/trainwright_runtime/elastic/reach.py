@@ -18,6 +18,7 @@ from typing import Any
 
 from torch._C._distributed_c10d import Store
 
+from trainwright_runtime.coordination.addresses import family, split
 from trainwright_runtime.coordination.doing import called
 
 log = logging.getLogger(__name__)
@@ -117,12 +118,11 @@ def _reached(addresses: Mapping[str, str]) -> set[str]:
 
 def _begun(selector: selectors.BaseSelector, name: str, address: str) -> bool:
     """Begin to connect; return whether that succeeded at once. A pending one is registered."""
-    host, _, port = address.rpartition(":")
-    family = socket.AF_INET6 if "[" in host else socket.AF_INET
-    connection = socket.socket(family, socket.SOCK_STREAM)
+    host, port = split(address) if address else ("", 0)
+    connection = socket.socket(family(host), socket.SOCK_STREAM)
     connection.setblocking(False)
     try:
-        result = connection.connect_ex((host.strip("[]"), int(port or 0)))
+        result = connection.connect_ex((host, port))
     except socket.gaierror:  # the name no longer resolves, as after its pod is gone
         result = errno.EHOSTUNREACH
     if result == errno.EINPROGRESS:

@@ -8,24 +8,23 @@ Addresses are IPs, since a pod's host name need not resolve for its peers.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import logging
-import socket
 import time
 import uuid
 import warnings
 import zlib
-from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
+from trainwright_runtime.coordination.addresses import own_address_towards
 from trainwright_runtime.coordination.channel import connected
 from trainwright_runtime.coordination.doing import (
     APART,
@@ -34,7 +33,6 @@ from trainwright_runtime.coordination.doing import (
     WAITING,
     called,
 )
-from trainwright_runtime.coordination.door import is_own
 from trainwright_runtime.coordination.meeting import Meeting
 from trainwright_runtime.coordination.rules import Answer, generation
 from trainwright_runtime.coordination.timeouts import Timeouts
@@ -48,15 +46,14 @@ from trainwright_runtime.elastic.errors import (
     TrainingOver,
 )
 from trainwright_runtime.elastic.links import CONNECT, Links, Quorum
-from trainwright_runtime.elastic.members import Members, State, Work
+from trainwright_runtime.elastic.members import Callbacks, Members, State, Work
+from trainwright_runtime.elastic.membership import Membership
 from trainwright_runtime.elastic.peers import FAILURES, Peers, ProcessPeers
 from trainwright_runtime.elastic.reach import Apart, Reach, agreed
 from trainwright_runtime.elastic.session import Session
 from trainwright_runtime.failures.errors import Unreachable
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _PAUSE = 0.1  # seconds before the next request to the registry or the coordinator
 _LAST = 1.0  # seconds to wait for the update of the last step from a worker that is followed
@@ -80,33 +77,21 @@ class Address:
         return timedelta(seconds=self.timeouts.collective)
 
 
-class Replica:
-    """Joins quorums and reduces over them; see `membership` for the functions."""
+class Replica(Membership):
+    """Joins quorums and reduces over them."""
 
     fixed_world = False
-    processes = 1
-    local_rank = 0
 
-    def __init__(  # noqa: PLR0913 - each by its name
-        self,
-        address: Address,
-        *,
-        dump: Callable[[], State],
-        load: Callable[[MutableMapping[str, Any]], None],
-        learn: Callable[[State], None] | None = None,
-        stopping: Callable[[], bool],
-        position: Callable[[], str] = str,
-        outdated: Callable[[], bool] = bool,
-        recorded: Callable[[], bool] = bool,
-        peers: Peers | None = None,
-    ) -> None:
-        self._address = address
+    def __init__(self, address: Address, callbacks: Callbacks, peers: Peers | None = None) -> None:
+        self._address, self._callbacks = address, callbacks
         self._declared = json.dumps(address.declared)
         own = ProcessPeers(
-            address.backend, address.patience, dump=dump, load=load, learn=learn,
-            waits=lambda: self._session.doing == WAITING, stopping=stopping,
+            address.backend,
+            address.patience,
+            callbacks,
+            waits=lambda: self._session.doing == WAITING,
             declared=self._declared,
-        )  # fmt: skip
+        )
         self._peers = peers or own
         # None if this is one of several processes of a replica: they would have to follow in step.
         self._own = own if peers is None else None
@@ -114,8 +99,6 @@ class Replica:
         self._states: list[str] = []  # where newcomers find them
         # A worker that was replaced while it was paused must not be taken for its successor.
         self._name = f"{address.name}-{uuid.uuid4().hex[:8]}"
-        self._stopping, self._position = stopping, position
-        self._outdated, self._recorded = outdated, recorded
         candidates = address.coordinator.split(",")
         self._session = Session(candidates, self._name, address.timeouts.quorum)
         self._after = 0
@@ -181,9 +164,6 @@ class Replica:
     def reduce(self, tensor: torch.Tensor) -> Work:
         return self._peers.reduce(tensor)
 
-    def sum(self, tensor: torch.Tensor) -> None:
-        self.reduce(tensor).wait()
-
     def local_step(self) -> None:
         self._session.begin_step()
 
@@ -195,9 +175,6 @@ class Replica:
         """Note that the step was given up, and that its connections are not to be used any more."""
         self._session.doing = IN_PROGRAM
         self._token, self._settled = 0, False
-
-    def once(self, work: Callable[[], T]) -> T:
-        return work()
 
     def awaits(self, workers: Collection[str]) -> bool:
         with suppress(OSError):
@@ -310,7 +287,7 @@ class Replica:
         self._session.close()
 
     def _pause(self, *, patient: bool = False) -> None:
-        if self._stopping() and not patient:
+        if self._callbacks.stopping() and not patient:
             raise StoppedWaiting
         time.sleep(_PAUSE)
 
@@ -374,7 +351,7 @@ class Replica:
             return False
         if answer is Answer.FOUND:
             # Others may have trained on since, and be gone with all that the coordinator knew.
-            if self._outdated() or (self._own is not None and self._own.has_followed):
+            if self._callbacks.outdated() or (self._own is not None and self._own.has_followed):
                 raise Fenced
             self._step, self._unused = 1, True
             log.info("beginning training as its first worker, generation %s", self.lineage)
@@ -411,7 +388,7 @@ class Replica:
             "unreached": self._reach.unreached,
             "lineage": self.lineage,
             "group": self._token,
-            "position": self._position(),
+            "position": self._callbacks.position(),
             "state": " ".join(self._states),
             "declared": self._declared,
         }
@@ -502,7 +479,7 @@ class Replica:
                 self._peers.send(step)
             for name, source in zip(behind, sources, strict=True):
                 if name == self._name:
-                    while self._own is not None and self._position() != position:
+                    while self._own is not None and self._callbacks.position() != position:
                         if not self._own.learn(_LAST):
                             break
                     self._peers.receive(members.places[source].split(), step)
@@ -524,7 +501,7 @@ class Replica:
     def _connect(self) -> Links:
         address = self._address
         coordinator, life = self._session.reach()
-        host = _own_address(coordinator)
+        host = own_address_towards(coordinator)
         if not self._states:
             self._states = self._peers.open(host)
         self._links = Links(
@@ -549,7 +526,7 @@ class Replica:
 
     def _leave_if_recorded(self) -> None:
         """Raise TrainingOver if there may be no coordinator left to hear it from."""
-        if self._recorded():
+        if self._callbacks.recorded():
             raise TrainingOver
 
     def _persist(self, report: Callable[[], Any], patience: float, *, ends: bool = False) -> Any:
@@ -573,28 +550,6 @@ class Replica:
 def _declared(member: Mapping[str, Any]) -> Declared:
     declared: Declared = json.loads(member["declared"] or "{}")
     return declared
-
-
-def _own_address(peer: str) -> str:
-    """Return the IP address of this machine for others that can reach `peer` ("host:port").
-
-    If the peer is on this machine, that is not loopback but what the host's name resolves to: in a
-    pod, the pod's IP. Nothing is sent.
-    """
-    host, _, port = peer.rpartition(":")
-    family, kind, protocol, _, target = socket.getaddrinfo(
-        host.strip("[]"), int(port), type=socket.SOCK_DGRAM
-    )[0]
-    with socket.socket(family, kind, protocol) as probe:
-        probe.connect(target)
-        address = str(probe.getsockname()[0])
-    if not ipaddress.ip_address(address).is_loopback:
-        return address
-    try:
-        named = socket.gethostbyname(socket.gethostname())
-    except OSError:
-        return address
-    return named if is_own(named) else address
 
 
 def _log_change(before: Sequence[str], after: Sequence[str]) -> None:

@@ -36,7 +36,7 @@ from trainwright_runtime.elastic.leases import Leases, Shards
 from trainwright_runtime.elastic.loading import LoaderOptions, MapDataset
 from trainwright_runtime.elastic.local import DiLoCo, LocalSGD, Synchronizer
 from trainwright_runtime.elastic.losses import Losses, NonFinite
-from trainwright_runtime.elastic.members import Members, State
+from trainwright_runtime.elastic.members import Callbacks, Members, State
 from trainwright_runtime.elastic.membership import (
     membership,
     processes_of_replica,
@@ -269,13 +269,15 @@ class Training:
         ending.note(self._life)
         self._group = membership(
             os.environ,
-            dump=self._dump,
-            load=self._load,
-            learn=None if synchronize else self._learn_from,
-            stopping=lambda: self._stop.noted,
-            position=lambda: progress.position,
-            outdated=self._outdated,
-            recorded=self._recorded,
+            Callbacks(
+                dump=self._dump,
+                load=self._load,
+                learn=None if synchronize else self._learn_from,
+                stopping=lambda: self._stop.noted,
+                position=lambda: progress.position,
+                outdated=self._outdated,
+                recorded=self._recorded,
+            ),
             declared=declared(learner, progress.sources, self._arguments(synchronize)),
             mesh=mesh,
         )

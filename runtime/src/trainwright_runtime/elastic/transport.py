@@ -27,6 +27,7 @@ from xxhash import xxh3_128
 
 from trainwright_runtime.checkpoint import tree
 from trainwright_runtime.checkpoint.errors import CheckpointError
+from trainwright_runtime.coordination.addresses import joined
 from trainwright_runtime.coordination.channel import STATE, Channel, connect
 from trainwright_runtime.coordination.door import Door
 from trainwright_runtime.elastic.members import State
@@ -115,8 +116,7 @@ class Transport:
         self._patience, self._mesh, self._follow = patience.total_seconds(), mesh, follow
         self._offer = _Offer(self._patience)
         self._door = Door([host], 0, STATE, self._serve)
-        shown = f"[{host}]" if ":" in host else host
-        self.address = f"{shown}:{self._door.port}"
+        self.address = joined(host, self._door.port)
         """host:port"""
 
     @property

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from trainwright_runtime.coordination.addresses import is_loopback
 from trainwright_runtime.failures.errors import NodeUnfit
 from trainwright_runtime.health import slow_nodes
 from trainwright_runtime.launch import cgroup
-from trainwright_runtime.launch.launchers import Placement, is_loopback
+from trainwright_runtime.launch.launchers import Placement
 from trainwright_runtime.launch.layout import Layout
 from trainwright_runtime.launch.options import DEFAULT_CHECKS, Options
 from trainwright_runtime.launch.rendezvous import resolve

@@ -6,11 +6,11 @@ and v2.3.0 (pkg/runtime/framework/plugins/torch), torch.distributed.elastic, lat
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from trainwright_runtime.coordination.addresses import is_ip
 from trainwright_runtime.failures.errors import EnvironmentMistake
 from trainwright_runtime.launch.options import PROCS_WORDS, Nodes
 
@@ -107,14 +107,6 @@ def _address(environ: Environ, name: str) -> str:
     return value
 
 
-def is_ip(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _nodes(environ: Environ, name: str) -> Nodes:
     expected = "a number of nodes, or MIN:MAX"
     value = _text(environ, name, expected)
@@ -141,11 +133,6 @@ def _procs(environ: Environ) -> int | str | None:
 
 def _node_name(environ: Environ) -> str:
     return environ.get("HOSTNAME") or socket.gethostname()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address is always the machine that uses it."""
-    return host == "localhost" or (is_ip(host) and ipaddress.ip_address(host).is_loopback)
 
 
 def _numbered(first: str, nodes: int) -> tuple[str, ...]:

@@ -42,15 +42,6 @@ def _affinity() -> int:
     return os.cpu_count() or 1  # macOS, where jobs are rehearsed, does not report it
 
 
-def has_address(address: str) -> bool:
-    """Whether the address is one of this machine's own."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family) as probe, suppress(OSError):
-        probe.bind((address, 0))
-        return True
-    return False
-
-
 # Nothing reserves a free port until a socket listens there, and the system gives the ports above
 # to any socket that requests none: /proc/sys/net/ipv4/ip_local_port_range begins at 32768.
 # https://docs.kernel.org/networking/ip-sysctl.html

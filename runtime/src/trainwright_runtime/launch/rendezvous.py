@@ -5,9 +5,13 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 from trainwright_runtime.failures.errors import Unreachable
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -26,14 +30,22 @@ def wait_for(host: str, port: int, timeout: float) -> None:
 
 def wait_for_one(places: Sequence[tuple[str, int]], timeout: float) -> None:
     """Return once one of them accepts a connection; raise Unreachable after `timeout` seconds."""
+    names = " or ".join(f"{host}:{port}" for host, port in places)
+    keep_trying(names, timeout, partial(_try_all, places))
+
+
+def keep_trying(names: str, timeout: float, attempt: Callable[[], T]) -> T:
+    """Return the result of the first `attempt` without an error to reach what has these names.
+
+    Raise Unreachable after `timeout` seconds.
+    """
     began = time.monotonic()
     remind = began + _REMIND
-    names = " or ".join(f"{host}:{port}" for host, port in places)
     while True:
-        troubles = [_try(host, port) for host, port in places]
-        if None in troubles:
-            return
-        trouble = "; ".join(dict.fromkeys(str(each) for each in troubles))
+        try:
+            return attempt()
+        except (OSError, ValueError, KeyError) as error:
+            trouble = error
         now = time.monotonic()
         if now - began >= timeout:
             raise Unreachable(
@@ -61,6 +73,13 @@ def resolve(host: str, timeout: float) -> str | None:
 
 def _unresolved(host: str, error: OSError) -> str:
     return f"the name {host} cannot be resolved ({error.strerror or error}): is its pod there?"
+
+
+def _try_all(places: Sequence[tuple[str, int]]) -> None:
+    """Raise OSError with all that is wrong if none of them accepts a connection."""
+    troubles = [_try(host, port) for host, port in places]
+    if None not in troubles:
+        raise OSError("; ".join(dict.fromkeys(str(each) for each in troubles)))
 
 
 def _try(host: str, port: int) -> str | None:

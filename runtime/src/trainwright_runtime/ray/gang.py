@@ -15,19 +15,21 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
+from trainwright_runtime.coordination.addresses import own_addresses
 from trainwright_runtime.coordination.channel import RAY, Channel, connect
-from trainwright_runtime.coordination.door import Door, own_addresses
+from trainwright_runtime.coordination.door import Door
 from trainwright_runtime.failures import errors
 from trainwright_runtime.launch.launchers import Placement
 from trainwright_runtime.launch.processes import Events, Failed, Finished, Signalled
+from trainwright_runtime.launch.rendezvous import keep_trying
 from trainwright_runtime.observe import logs
 
 _log = logging.getLogger(f"{logs.ROOT}.entrypoint")
 
 _LOOPBACK = "127.0.0.1"
-_PAUSE = 0.5  # seconds between attempts to connect
 _CONNECT = 10.0  # seconds for one attempt
 _REMIND = 30.0  # seconds between lines about waiting still
 _LEAVE = 15.0  # seconds for the others to stop Ray, before node 0 does
@@ -147,28 +149,17 @@ class Gang:
 
 
 def join(where: Placement, timeout: float) -> tuple[Channel, int]:
-    """Return the connection to node 0, and Ray's port, once all nodes are there."""
+    """Return the connection to node 0, and Ray's port, once all nodes are there.
+
+    After an error it is tried again: another container may come in node 0's place.
+    """
+    address = f"{where.master_addr}:{where.master_port}"
     deadline = time.monotonic() + timeout
-    remind = time.monotonic() + _REMIND
-    place = f"{where.master_addr}:{where.master_port}"
-    while True:
-        try:
-            return _joined(where, place, deadline)
-        except (OSError, ValueError, KeyError) as error:  # another container may come in its place
-            trouble = error
-        now = time.monotonic()
-        if now >= deadline:
-            raise errors.Unreachable(
-                f"{place} did not appear within {timeout:g} s (--rendezvous-timeout): {trouble}"
-            )
-        if now >= remind:
-            _log.info("still waiting for %s: %s", place, trouble)
-            remind = now + _REMIND
-        time.sleep(max(0.0, min(_PAUSE, deadline - now)))
+    return keep_trying(address, timeout, partial(_joined, where, address, deadline))
 
 
-def _joined(where: Placement, place: str, deadline: float) -> tuple[Channel, int]:
-    channel = connect(place, RAY, max(1.0, min(_CONNECT, deadline - time.monotonic())))
+def _joined(where: Placement, address: str, deadline: float) -> tuple[Channel, int]:
+    channel = connect(address, RAY, max(1.0, min(_CONNECT, deadline - time.monotonic())))
     try:
         channel.keep_alive(idle=_IDLE, interval=_INTERVAL)
         channel.connection.settimeout(None)  # node 0 has a bound of its own

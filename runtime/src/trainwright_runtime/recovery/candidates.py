@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trainwright_runtime.coordination import coordinator
+from trainwright_runtime.coordination.addresses import has_address, is_ip, is_loopback, split
 from trainwright_runtime.coordination.lease import needed
 from trainwright_runtime.failures.errors import EnvironmentMistake
-from trainwright_runtime.launch.launchers import Placement, is_host, is_ip, is_loopback
+from trainwright_runtime.launch.launchers import Placement, is_host
 from trainwright_runtime.launch.layout import Layout
-from trainwright_runtime.launch.machine import free_port, has_address
+from trainwright_runtime.launch.machine import free_port
 from trainwright_runtime.launch.options import Options
 
 LIST = "TRAINWRIGHT_COORDINATORS"
@@ -58,14 +59,13 @@ class Candidates:
 
     @property
     def places(self) -> list[tuple[str, int]]:
-        split = (address.rpartition(":") for address in self.addresses)
-        return [(host.strip("[]"), int(port)) for host, _, port in split]
+        return [split(address) for address in self.addresses]
 
     @property
     def seen_from_here(self) -> str:
         """The addresses for workers: a node reaches its own candidate before DNS knows its name."""
         return ",".join(
-            f"127.0.0.1:{address.rpartition(':')[2]}" if index == self.own else address
+            f"127.0.0.1:{split(address)[1]}" if index == self.own else address
             for index, address in enumerate(self.addresses)
         )
 

@@ -43,15 +43,16 @@ from torch.distributed.elastic.rendezvous import (
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
 
+from trainwright_runtime.coordination.addresses import is_loopback, joined, own_addresses
 from trainwright_runtime.coordination.board import Board
 from trainwright_runtime.coordination.channel import RENDEZVOUS
-from trainwright_runtime.coordination.door import Door, own_addresses
+from trainwright_runtime.coordination.door import Door
 from trainwright_runtime.coordination.identity import Identity
 from trainwright_runtime.coordination.meeting import Meeting, bound_store
 from trainwright_runtime.failures import causes, errors, exit_codes, failure
 from trainwright_runtime.failures.failure import Failure
 from trainwright_runtime.launch.diagnosis import diagnose
-from trainwright_runtime.launch.launchers import Placement, is_loopback
+from trainwright_runtime.launch.launchers import Placement
 from trainwright_runtime.launch.layout import Layout
 from trainwright_runtime.launch.machine import free_port
 from trainwright_runtime.launch.options import Options
@@ -320,7 +321,7 @@ def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
     address = placement.master_addr if is_loopback(placement.master_addr) else placement.node
     parameters = RendezvousParameters(
         backend="c10d",
-        endpoint=f"{_bracketed(placement.master_addr)}:{port}",
+        endpoint=joined(placement.master_addr, port),
         run_id=Identity.of(os.environ).name,
         min_nodes=layout.nodes.low,
         max_nodes=layout.nodes.high,
@@ -370,10 +371,6 @@ def _met(endpoint: str, timeout: float, group: str) -> Meeting:
                 why = refusal or error
                 raise errors.Unreachable(f"the nodes could not meet: {why}") from why
             time.sleep(_PAUSE)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 @contextmanager
