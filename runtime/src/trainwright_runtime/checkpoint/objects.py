@@ -258,11 +258,11 @@ def _opened(url: str) -> tuple[Any, str]:
     except ImportError as error:
         raise CheckpointError(
             f"{url} needs `pip install trainwright-runtime[checkpoint]` and the library of the "
-            f"store: {_one_line(error)}"
+            f"store: {one_line(error)}"
         ) from error
     except ValueError as error:
         raise CheckpointError(
-            f"{url} is not a URL that checkpoints can be kept at: {_one_line(error)}"
+            f"{url} is not a URL that checkpoints can be kept at: {one_line(error)}"
         ) from error
     return fs, str(path)
 
@@ -325,5 +325,6 @@ def _warned(what: str) -> Iterator[None]:
         _log.warning("%s: %s", what, error.strerror or error)
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """Return the message of an error without its line breaks."""
     return " ".join(str(error).split())

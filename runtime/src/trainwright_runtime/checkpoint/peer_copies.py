@@ -74,17 +74,11 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Listed):
     """A verified copy; `holders` maps each file to the nodes that have it undamaged."""
 
-    name: str
-    digests: Mapping[str, str]
     sizes: Mapping[str, int]
     holders: Mapping[str, Sequence[int]]
-
-    @property
-    def step(self) -> int:
-        return step_of(self.name) or 0
 
     def defect(self) -> str | None:
         """Return in words which of its files is lost, or None if the copy is complete."""

@@ -22,7 +22,7 @@ from trainwright_runtime.checkpoint import tree
 from trainwright_runtime.checkpoint.contents import STATE, checked_document
 from trainwright_runtime.checkpoint.directory import Directory, write_synced
 from trainwright_runtime.checkpoint.errors import CheckpointError
-from trainwright_runtime.checkpoint.objects import ObjectPath, Objects
+from trainwright_runtime.checkpoint.objects import ObjectPath, Objects, one_line
 from trainwright_runtime.checkpoint.peer_copies import Copies, Copy
 from trainwright_runtime.checkpoint.process import WriterProcess
 from trainwright_runtime.checkpoint.ranks import Ranks
@@ -186,7 +186,7 @@ def restore(source: Source, state: MutableMapping[str, object], ranks: Ranks) ->
         )
     except CheckpointException as error:
         raise CheckpointError(
-            f"{checkpoint} cannot be loaded: {_one_line(_cause(error))}"
+            f"{checkpoint} cannot be loaded: {one_line(_cause(error))}"
         ) from error
     for key, value in state.items():
         decoded, holder = tree.decode(saved[key], targets.__getitem__), _bare(value)
@@ -201,7 +201,7 @@ def restore(source: Source, state: MutableMapping[str, object], ranks: Ranks) ->
         try:
             holder.load_state_dict(decoded)
         except (RuntimeError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{misfit}: {_one_line(error)}") from error
+            raise CheckpointError(f"{misfit}: {one_line(error)}") from error
     return int(document["step"])
 
 
@@ -240,7 +240,3 @@ def _moments(names: Iterable[str], parameters: Sequence[Tensor]) -> dict[str, Te
             case ["state", index, _] if index.isdigit() and int(index) < len(parameters):
                 moments[name] = torch.empty_like(parameters[int(index)])
     return moments
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())

@@ -13,7 +13,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from trainwright_runtime.coordination.addresses import own_addresses
 from trainwright_runtime.coordination.descriptors import raise_limit
@@ -38,50 +37,22 @@ STEPPED_DOWN = 3
 """The exit code of a coordinator that was silent for so long that another one may have begun."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The settings of a coordinator; `registry` explains `most` and `recovery`."""
-
-    port: int
-    min_replicas: int
-    timeouts: Timeouts
-    grace: float
-    most: int = 0
-    recovery: float = RECOVERY
-    addresses: tuple[str, ...] = ()
-    """Where to listen."""
-
-
-def serve(settings: Settings, election: Election | None = None) -> int:
+def serve(
+    registry: Registry, election: Election | None, stop: _Stop, *, least: int, grace: float
+) -> int:
     """Serve workers until SIGTERM or SIGINT, once this candidate is elected; return the exit code.
 
-    After a signal it stays while a worker runs the program's end, and then for a grace period,
+    After a signal it stays while a worker runs the program's end, and then for a `grace` period,
     until workers that were lost before are back and know of it. On SIGINT a candidate that is not
     elected also stays, until it hears that training is over: the elected one needs its vote.
     """
-    stop = _Stop()
-    registry = Registry(
-        settings.port,
-        recovery=settings.recovery,
-        silence=settings.timeouts.quorum,
-        stall=settings.timeouts.stall,
-        most=settings.most,
-        election=election,
-        patience=Patience(
-            least=settings.min_replicas,
-            heartbeat=settings.timeouts.heartbeat,
-            join=settings.timeouts.join,
-        ),
-        addresses=settings.addresses,
-    )
-    if election is not None and not _elected(election, stop, settings.grace):
-        election.resign()
-        return exit_codes.DONE
     if election is not None:
+        if not _elected(election, stop, grace):
+            election.resign()
+            return exit_codes.DONE
         registry.serve()
-    at_least = f"quorum of at least {settings.min_replicas}"
-    print(f"coordinator: port {registry.port}, {at_least}", flush=True)
-    for _ in _while_serving(registry, stop, settings.grace, alone=election is None):
+    print(f"coordinator: port {registry.port}, quorum of at least {least}", flush=True)
+    for _ in _while_serving(registry, stop, grace, alone=election is None):
         # That training is over stays true with any candidate elected: latecomers have to learn it.
         if election is not None and not (election.holds or election.finished):
             print("coordinator: silent for too long, another one may have begun", flush=True)
@@ -186,15 +157,22 @@ def main(argv: Sequence[str]) -> int:
         "alone, where the names add none",
     )
     options = parser.parse_args(argv)
-    settings = Settings(
-        port=options.port,
-        min_replicas=options.min_replicas,
-        timeouts=Timeouts.of(os.environ),
-        grace=float(os.environ.get("TRAINWRIGHT_GRACE_PERIOD", _GRACE)),
-        most=options.max_replicas,
-        recovery=options.recovery,
-        addresses=tuple(own_addresses(*options.bind.split(","))) if options.bind else (),
-    )
+    timeouts, bind = Timeouts.of(os.environ), options.bind
+    grace = float(os.environ.get("TRAINWRIGHT_GRACE_PERIOD", _GRACE))
     _warn_of_low_limit(raise_limit(), options.max_replicas)
     candidates = options.candidates.split(",") if options.candidates else []
-    return serve(settings, Election(candidates, options.index) if len(candidates) > 1 else None)
+    election = Election(candidates, options.index) if len(candidates) > 1 else None
+    stop = _Stop()
+    registry = Registry(
+        options.port,
+        recovery=options.recovery,
+        silence=timeouts.quorum,
+        stall=timeouts.stall,
+        most=options.max_replicas,
+        election=election,
+        patience=Patience(
+            least=options.min_replicas, heartbeat=timeouts.heartbeat, join=timeouts.join
+        ),
+        addresses=own_addresses(*bind.split(",")) if bind else (),
+    )
+    return serve(registry, election, stop, least=options.min_replicas, grace=grace)

@@ -15,7 +15,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainwright_runtime.checkpoint.objects import ObjectPath
 
 log = logging.getLogger(__name__)
 
@@ -75,17 +78,7 @@ def read(path: Path) -> Life:
         return Life()
 
 
-class Stored(Protocol):
-    """A place in object storage, with the operations of a path that are needed of it."""
-
-    def __truediv__(self, name: str, /) -> Stored: ...
-
-    def read_text(self) -> str: ...
-
-    def write_bytes(self, content: bytes, /) -> object: ...
-
-
-def record(directory: Path | Stored, epochs: int, step: int) -> None:
+def record(directory: Path | ObjectPath, epochs: int, step: int) -> None:
     """Record where checkpoints are that `epochs` are trained and the program's end has run."""
     text = json.dumps({"epochs": epochs, "step": step}).encode() + b"\n"
     try:
@@ -100,7 +93,7 @@ def record(directory: Path | Stored, epochs: int, step: int) -> None:
         log.error("%s could not be written: %s", directory / _FINISHED, error.strerror or error)
 
 
-def recorded_epochs(directory: Path | Stored) -> int:
+def recorded_epochs(directory: Path | ObjectPath) -> int:
     """Return how many epochs are recorded there as trained to the end; 0 if none."""
     try:
         return int(json.loads((directory / _FINISHED).read_text())["epochs"])

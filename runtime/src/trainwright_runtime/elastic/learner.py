@@ -10,8 +10,6 @@ import torch
 from torch.amp.grad_scaler import GradScaler
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from trainwright_runtime.elastic.gradients import Averages, Gradients
-from trainwright_runtime.elastic.membership import Membership
 from trainwright_runtime.elastic.shards import reshard
 
 T = TypeVar("T")
@@ -56,15 +54,6 @@ class Learner:
     @property
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
-
-    def gradients(self, group: Membership) -> Gradients:
-        return Gradients(self.model.parameters(), group.reduce)
-
-    def averages(self, group: Membership) -> Averages:
-        return Averages(self.model, group.sum)
-
-    def scaled(self, loss: torch.Tensor) -> torch.Tensor:
-        return loss if self.scaler is None else self.scaler.scale(loss)
 
     def update(self, rate: float) -> None:
         """Take a committed step, then call the program's `on_step`."""

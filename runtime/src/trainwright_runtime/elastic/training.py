@@ -30,7 +30,7 @@ from trainwright_runtime.elastic.comparison import EVERY, REPLACE_SLOW, Comparis
 from trainwright_runtime.elastic.cursor import Sampler, cursors
 from trainwright_runtime.elastic.declared import declared
 from trainwright_runtime.elastic.errors import StoppedWaiting, TrainingOver
-from trainwright_runtime.elastic.gradients import Gradients
+from trainwright_runtime.elastic.gradients import Averages, Gradients
 from trainwright_runtime.elastic.learner import Learner, named, own_states
 from trainwright_runtime.elastic.leases import Leases, Shards
 from trainwright_runtime.elastic.loading import LoaderOptions, MapDataset
@@ -285,12 +285,12 @@ class Training:
         self._leave_if_recorded()
         self._local = _LocalSteps()
         self._synchronizer: Synchronizer | None = None
-        if synchronize is None:
-            self._gradients = learner.gradients(self._group)
-        else:
+        if synchronize is not None:
             self._synchronizer = Synchronizer(learner.model, synchronize, self._group.reduce)
-            self._gradients = Gradients((), self._group.reduce)  # they stay with their worker
-        self._averages = learner.averages(self._group)
+        # With local steps gradients stay with their worker.
+        summed = learner.model.parameters() if synchronize is None else ()
+        self._gradients = Gradients(summed, self._group.reduce)
+        self._averages = Averages(learner.model, self._group.sum)
         self._metrics = resources.enter_context(Metrics.from_environment())
         self._stop = resources.enter_context(StopSignal())
         resources.callback(self._note_saved)  # once the last one is on the disk
@@ -389,7 +389,8 @@ class Training:
     def backward(self, loss: torch.Tensor) -> None:
         """Add the gradients of `loss`, a mean over the records of the current piece."""
         self._losses.note(loss)
-        torch.autograd.backward(self._learner.scaled(loss * self._weight))
+        weighted, scaler = loss * self._weight, self._learner.scaler
+        torch.autograd.backward(weighted if scaler is None else scaler.scale(weighted))
 
     def add(self, **sums: float) -> None:
         """Add to the totals; they count when the step is committed."""

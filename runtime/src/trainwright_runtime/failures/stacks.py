@@ -65,25 +65,23 @@ def _status(pid: int, key: str) -> str:
 
 def main_thread(lines: Iterable[str]) -> list[Frame]:
     """Return the main thread's calls, innermost first: faulthandler writes this thread last."""
-    frames: list[Frame] = []
-    for line in lines:
-        if _THREAD.match(line):
-            frames = []
-        elif match := _FRAME.fullmatch(line):
-            frames.append(Frame(match[1], int(match[2]), match[3]))
-    return frames
+    return _threads(lines)[-1][1]
 
 
 def crashed_thread(lines: Iterable[str]) -> list[Frame]:
     """Return the calls of the thread that crashed the process, innermost first."""
-    frames: list[Frame] = []
-    current = False
+    return next((frames for kind, frames in _threads(lines) if kind == "Current thread"), [])
+
+
+def _threads(lines: Iterable[str]) -> list[tuple[str, list[Frame]]]:
+    """Return the kind and the calls of each thread, after those that precede the first one."""
+    threads: list[tuple[str, list[Frame]]] = [("", [])]
     for line in lines:
         if thread := _THREAD.match(line):
-            current = thread[1] == "Current thread"
-        elif current and (match := _FRAME.fullmatch(line)):
-            frames.append(Frame(match[1], int(match[2]), match[3]))
-    return frames
+            threads.append((thread[1], []))
+        elif match := _FRAME.fullmatch(line):
+            threads[-1][1].append(Frame(match[1], int(match[2]), match[3]))
+    return threads
 
 
 def own_frame(frames: Sequence[Frame]) -> Frame | None:
