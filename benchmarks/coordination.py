@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainwright_runtime.coordination import channel, view
-from trainwright_runtime.coordination.doing import IN_STEP, QUIET, SPEAKERS, WAITING
+from trainwright_runtime.coordination.activity import IN_STEP, QUIET, SPEAKERS, WAITING
 from trainwright_runtime.coordination.messages import REPORT, REQUEST, checked
 from trainwright_runtime.coordination.quorum import Patience, Request
 from trainwright_runtime.coordination.registry import Registry

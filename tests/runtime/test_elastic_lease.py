@@ -26,11 +26,11 @@ from hypothesis import settings
 
 from trainwright_runtime.coordination import coordinator, lease
 from trainwright_runtime.coordination.channel import COORDINATOR, Channel, connected
-from trainwright_runtime.coordination.door import Door
 from trainwright_runtime.coordination.election import Election, _Peer
 from trainwright_runtime.coordination.lease import Vote
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.coordination.rules import Answer, Phase
+from trainwright_runtime.coordination.server import Server
 from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic.errors import TrainingOver
 from trainwright_runtime.elastic.members import Callbacks
@@ -358,15 +358,15 @@ class Listener:
     def __init__(self) -> None:
         self._accepted: Queue[Channel] = Queue()
         self._ended = threading.Event()
-        self._door = Door(["127.0.0.1"], 0, COORDINATOR, self._serve)
-        self.address = f"127.0.0.1:{self._door.port}"
+        self._server = Server(["127.0.0.1"], 0, COORDINATOR, self._serve)
+        self.address = f"127.0.0.1:{self._server.port}"
 
     def accept(self) -> Channel:
         return self._accepted.get(timeout=60)
 
     def close(self) -> None:
         self._ended.set()
-        self._door.close()
+        self._server.close()
 
     def _serve(self, channel: Channel) -> None:
         self._accepted.put(channel)

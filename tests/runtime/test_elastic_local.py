@@ -22,7 +22,7 @@ from workers import Workers, digits, workers
 
 from trainwright_runtime import elastic
 from trainwright_runtime.checkpoint import CheckpointError, Checkpoints
-from trainwright_runtime.coordination.doing import Doing
+from trainwright_runtime.coordination.activity import Activities
 from trainwright_runtime.coordination.registry import IN_STEP, WAITING, Registry
 from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.elastic import audit
@@ -447,7 +447,7 @@ def test_local_steps_are_not_one_long_step_that_hangs() -> None:
     port = free_port()
     registry = Registry(port, recovery=0, silence=60, stall=60)
     now = 0.0
-    registry._doing = Doing(lambda: now)
+    registry._activities = Activities(lambda: now)
     coordinator = f"127.0.0.1:{port}"
     slow, waiting = Session([coordinator], "slow-1", 60), Session([coordinator], "waits-1", 60)
     try:

@@ -240,7 +240,7 @@ def _requested(channel: Channel, request: Mapping[str, Any]) -> dict[str, Any]:
 
 FULL = """
 import contextlib, logging, resource, socket, sys
-from trainwright_runtime.coordination import door as doors
+from trainwright_runtime.coordination import server as servers
 from trainwright_runtime.coordination.channel import COORDINATOR
 
 attempts = 0
@@ -260,11 +260,11 @@ def serve(channel):
             channel.write(channel.read())
 
 logging.basicConfig()
-listen, doors.listener, doors._PAUSE = doors.listener, listener, 3600.0
+listen, servers.listener, servers._PAUSE = servers.listener, listener, 3600.0
 resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
-door = doors.Door(["127.0.0.1"], 0, COORDINATOR, serve)
-door._listeners[0].setblocking(False)
-print(door.port, flush=True)
+server = servers.Server(["127.0.0.1"], 0, COORDINATOR, serve)
+server._listeners[0].setblocking(False)
+print(server.port, flush=True)
 sys.stdin.read()
 print(attempts, flush=True)
 """

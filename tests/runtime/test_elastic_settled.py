@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import torch
 
+from trainwright_runtime.coordination.activity import QUIET, display_name
 from trainwright_runtime.coordination.channel import Channel
-from trainwright_runtime.coordination.doing import QUIET, called
 from trainwright_runtime.coordination.quorum import Patience, Quorums, Request
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.coordination.rules import Phase
@@ -48,7 +48,7 @@ class _World:
         return self._request(*arguments)  # type: ignore[arg-type]
 
     def _answered(self, message: Mapping[str, Any], connection: object) -> dict[str, str]:
-        self.reports[called(message["worker"])] += 1
+        self.reports[display_name(message["worker"])] += 1
         return self._answer(message, connection)
 
     def add(self, name: str) -> Replica:
@@ -194,7 +194,7 @@ def _quiet(registry: Registry) -> Iterator[Session]:
     with closing(Session([f"127.0.0.1:{registry.port}"], "q-1", silence=LONG)) as session:
         session.request_step(0)
         session.settle(speaks=False)
-        _until(lambda: registry._doing.does("q-1", QUIET))
+        _until(lambda: registry._activities.does("q-1", QUIET))
         yield session
 
 
@@ -217,7 +217,7 @@ def _silent(registry: Registry) -> Session:
 def test_who_is_quiet_reports_when_others_wait(coordinator: Registry) -> None:
     with _quiet(coordinator), closing(_silent(coordinator)) as other:
         other.complete("q-1")
-        _until(lambda: not coordinator._doing.does("q-1", QUIET))
+        _until(lambda: not coordinator._activities.does("q-1", QUIET))
         assert "q-1" in coordinator._run.holders
 
 

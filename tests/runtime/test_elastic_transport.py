@@ -30,7 +30,7 @@ from torchft import ProcessGroupGloo, ProcessGroupNCCL  # noqa: E402
 
 from trainwright_runtime.checkpoint import CheckpointError  # noqa: E402
 from trainwright_runtime.coordination.channel import STATE, Channel, connect  # noqa: E402
-from trainwright_runtime.coordination.door import Door  # noqa: E402
+from trainwright_runtime.coordination.server import Server  # noqa: E402
 from trainwright_runtime.elastic.peers import FAILURES  # noqa: E402
 from trainwright_runtime.elastic.transport import Received, Transport, pack  # noqa: E402
 
@@ -218,8 +218,8 @@ def _server(header: bytes, data: bytes = b"") -> Iterator[str]:
         channel.write_encoded(header)
         channel.connection.sendall(data)
 
-    with closing(Door(["127.0.0.1"], 0, STATE, serve)) as door:
-        yield f"127.0.0.1:{door.port}"
+    with closing(Server(["127.0.0.1"], 0, STATE, serve)) as server:
+        yield f"127.0.0.1:{server.port}"
 
 
 def _serve(sender: Connection) -> None:

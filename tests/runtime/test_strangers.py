@@ -18,12 +18,12 @@ import pytest
 from stranger import ENDING, attacking, ports
 
 from trainwright_runtime.coordination import channel as channels
-from trainwright_runtime.coordination import door as doors
+from trainwright_runtime.coordination import server as servers
 from trainwright_runtime.coordination.addresses import own_addresses
 from trainwright_runtime.coordination.channel import COORDINATOR, STATE, Channel, connect, connected
-from trainwright_runtime.coordination.door import Door
 from trainwright_runtime.coordination.identity import Identity, ensured
 from trainwright_runtime.coordination.registry import Registry
+from trainwright_runtime.coordination.server import Server
 from trainwright_runtime.failures.errors import EnvironmentMistake
 
 SECRET = "a secret of a namespace"
@@ -40,8 +40,8 @@ def echo(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             while True:
                 channel.write(channel.read())
 
-    with closing(Door(["127.0.0.1"], 0, COORDINATOR, serve)) as door:
-        yield f"127.0.0.1:{door.port}"
+    with closing(Server(["127.0.0.1"], 0, COORDINATOR, serve)) as server:
+        yield f"127.0.0.1:{server.port}"
 
 
 def _exchange(address: str, message: dict[str, Any], label: bytes = COORDINATOR) -> Any:
@@ -165,7 +165,7 @@ def test_slow_senders_are_in_nobody_s_way(echo: str) -> None:
     """More of them than are waited for: who has waited longest has to go."""
     host, _, port = echo.rpartition(":")
     with ExitStack() as held:
-        for _ in range(2 * doors.PENDING):
+        for _ in range(2 * servers.PENDING):
             one = held.enter_context(socket.create_connection((host, int(port)), 20))
             one.sendall(b"1")
         assert _exchange(echo, {"a": 1}) == {"a": 1}
@@ -174,7 +174,7 @@ def test_slow_senders_are_in_nobody_s_way(echo: str) -> None:
 def test_who_does_not_prove_it_in_time_has_to_go(
     echo: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(doors, "PATIENCE", 0.01)
+    monkeypatch.setattr(servers, "PATIENCE", 0.01)
     host, _, port = echo.rpartition(":")
     slow = socket.create_connection((host, int(port)), 20)
     with slow, suppress(ConnectionError):

@@ -6,8 +6,8 @@
     both    4 bytes of length, 16 bytes of MAC(key of this connection and direction, number), JSON
 
 Without the run's key no process can send a message that is accepted, nor can it replay messages
-recorded from another connection, or earlier in this one. Nothing is encrypted. `door` is the
-server's side.
+recorded from another connection, or earlier in this one. Nothing is encrypted. `server` is the
+other side.
 """
 
 from __future__ import annotations

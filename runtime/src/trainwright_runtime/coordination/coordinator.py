@@ -28,7 +28,7 @@ RECOVERY = 1.5  # seconds in which a worker on this machine connects again
 MANY = 10_000
 """Workers: a limit of open files that is too low for so many is reported."""
 _OF_A_WORKER, _OWN = 4, 64
-"""Connections per worker (reports, requests, heartbeats, board), and open files besides them."""
+"""Connections per worker (reports, requests, heartbeats, store), and open files besides them."""
 _GRACE = 30.0
 _POLL = 0.05  # seconds between two looks for the last worker
 

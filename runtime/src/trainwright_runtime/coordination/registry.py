@@ -3,7 +3,7 @@
 Each worker has a connection that closes when it ends, so that no dead worker passes for alive.
 Nothing is stored: a coordinator that restarts learns it again, and lets no worker begin a training
 until those that have one could report it. Over further connections workers request the next step
-(`quorum`), send heartbeats meanwhile (`heartbeat`), and exchange their addresses (`board`).
+(`quorum`), send heartbeats meanwhile (`heartbeat`), and exchange their addresses (`store_server`).
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from dataclasses import replace
 from typing import Any
 
 from trainwright_runtime.coordination import rules
-from trainwright_runtime.coordination.addresses import own_addresses
-from trainwright_runtime.coordination.board import Board
-from trainwright_runtime.coordination.channel import COORDINATOR, Channel
-from trainwright_runtime.coordination.doing import (
+from trainwright_runtime.coordination.activity import (
     IN_PROGRAM,
     IN_STEP,
     QUIET,
     WAITING,
-    Doing,
-    called,
+    Activities,
+    display_name,
 )
-from trainwright_runtime.coordination.door import Door, Service
+from trainwright_runtime.coordination.addresses import own_addresses
+from trainwright_runtime.coordination.channel import COORDINATOR, Channel
 from trainwright_runtime.coordination.election import Election
 from trainwright_runtime.coordination.messages import REPORT, REQUEST, checked
 from trainwright_runtime.coordination.quorum import NO_QUORUM, Patience, Quorums
 from trainwright_runtime.coordination.rules import Answer, Phase, Run
+from trainwright_runtime.coordination.server import Server, Service
+from trainwright_runtime.coordination.store_server import StoreServer
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Registry:
         self._serving = election is None
         self._life = uuid.uuid4().hex
         self._now = clock or time.monotonic
-        self._doing = Doing(self._now)
+        self._activities = Activities(self._now)
         self._stall = stall
         self._run = Run(most=most)
         self._lock = threading.Lock()
@@ -82,12 +82,12 @@ class Registry:
         self._silence = silence
         self._hearts: dict[str, Channel] = {}  # worker -> the connection for its signs of life
         self.quorums = Quorums(patience or Patience(), self._go_on_without, self._probe, clock)
-        self._board = Board()
-        self._door = Door(addresses or own_addresses(), port, COORDINATOR, self._serve)
+        self._store = StoreServer()
+        self._server = Server(addresses or own_addresses(), port, COORDINATOR, self._serve)
 
     @property
     def port(self) -> int:
-        return self._door.port
+        return self._server.port
 
     def serve(self) -> None:
         """Serve workers from now on: this candidate is elected."""
@@ -119,7 +119,7 @@ class Registry:
     def leader(self) -> str:
         """Return the worker that runs the program's end, or "" before and after."""
         with self._lock:
-            return "" if self._run.finished else called(self._run.leader)
+            return "" if self._run.finished else display_name(self._run.leader)
 
     def missing(self) -> list[str]:
         """Return the workers, lost or still connected, that do not know yet that training is over;
@@ -128,11 +128,11 @@ class Registry:
         with self._lock:
             if not self._run.finished:
                 return []
-            connected = map(called, self._connections.keys() - self._ended)
+            connected = map(display_name, self._connections.keys() - self._ended)
             return sorted({*self._missing, *connected})
 
     def close(self) -> None:
-        self._door.close()
+        self._server.close()
         self.quorums.close()
 
     def _serve(self, channel: Channel) -> Service:
@@ -175,10 +175,10 @@ class Registry:
 
     def _is_quiet(self, worker: str) -> bool:
         with self._lock:
-            return self._doing.does(worker, QUIET)
+            return self._activities.does(worker, QUIET)
 
     def _is_missed(self) -> bool:
-        """Whether other workers wait for the quiet ones (see `doing.QUIET`)."""
+        """Whether other workers wait for the quiet ones (see `activity.QUIET`)."""
         joining = self.quorums.joining()
         with self._lock:
             run = self._run
@@ -191,7 +191,7 @@ class Registry:
         if "candidate" in message:
             channel.write(self._vote(message))
         elif "board" in message:
-            channel.write(self._board.answer(message))
+            channel.write(self._store.answer(message))
         elif "place" in message:
             self._require_serving()
             channel.write({"place": self.quorums.place()})
@@ -260,7 +260,7 @@ class Registry:
         sure = message["sure"]
         # The quorums report to this, with a lock of their own: never within its own.
         apart = message["do"] == "step" and worker in self.quorums.apart()
-        joining = called(self.quorums.joining())
+        joining = display_name(self.quorums.joining())
         with self._lock:
             self._connections[worker] = connection
             if self._election is not None and self._election.finished:
@@ -284,7 +284,7 @@ class Registry:
                 case "finish":
                     self._run = rules.finish(self._run, worker)
                     answer = Answer.OVER if self._run.finished else Answer.WAIT
-            self._missing.discard(called(worker))
+            self._missing.discard(display_name(worker))
             if answer in (Answer.OVER, Answer.LEAD):
                 self._ended.add(worker)
             return {
@@ -299,14 +299,14 @@ class Registry:
         """Return names of workers: "waiting" for this one, if it has been in one step for too long,
         and "late", for which it waits: in a step, or in program code between steps."""
         doing, holders = message.get("doing", ""), self._run.holders
-        seconds = self._doing.note(worker, doing, message.get("steps", 0))
+        seconds = self._activities.note(worker, doing, message.get("steps", 0))
         waiting = late = ""
         if doing == IN_STEP and seconds >= self._stall:
-            waiting = self._doing.names(holders, WAITING, but=worker)
+            waiting = self._activities.longest(holders, WAITING, but=worker)
         if message["do"] == "await":
-            late = self._doing.those(message["workers"], holders, IN_STEP, IN_PROGRAM)
+            late = self._activities.matching(message["workers"], holders, IN_STEP, IN_PROGRAM)
         elif doing == WAITING:
-            late = self._doing.names(holders, IN_STEP, IN_PROGRAM, QUIET, but=worker)
+            late = self._activities.longest(holders, IN_STEP, IN_PROGRAM, QUIET, but=worker)
         return {"waiting": waiting, "late": late}
 
     def leave(self, worker: str, connection: object) -> None:
@@ -315,7 +315,7 @@ class Registry:
             if self._connections.get(worker) is not connection:
                 return  # it speaks through another one by now
             del self._connections[worker]
-            self._doing.forget(worker)
+            self._activities.forget(worker)
             if worker not in self._ended:
-                self._missing.add(called(worker))
+                self._missing.add(display_name(worker))
             self._run = rules.leave(self._run, worker)

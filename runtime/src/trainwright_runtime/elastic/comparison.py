@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from xxhash import xxh3_64
 
-from trainwright_runtime.coordination.doing import called
+from trainwright_runtime.coordination.activity import display_name
 from trainwright_runtime.elastic.errors import DiffersFromAll, NoMajority, Slow
 from trainwright_runtime.elastic.members import Members
 from trainwright_runtime.elastic.shards import local
@@ -140,7 +140,7 @@ class Comparison:
         """
         digests, seconds, in_a_row, replaced = (sampled[n::_NUMBERS] for n in range(_NUMBERS))
         self._replaced = int(max(replaced))
-        names = [called(name) or name for name in members.names]
+        names = [display_name(name) or name for name in members.names]
         wrong = differing([int(number) for number in digests], members.processes)
         if wrong is None:
             raise NoMajority(step, names)

@@ -21,7 +21,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torchft.process_group import ProcessGroup
 
 from trainwright_runtime.coordination.channel import Channel
-from trainwright_runtime.coordination.meeting import Meeting
+from trainwright_runtime.coordination.store_client import StoreClient
 from trainwright_runtime.elastic.errors import NotLoaded
 from trainwright_runtime.elastic.following import UPDATE, Followers, Following, is_update
 from trainwright_runtime.elastic.groups import GROUPS, Group
@@ -107,7 +107,7 @@ class ProcessPeers:
         self._transport: Transport | None = None
         self._received: Received | None = None
         self._rank = 0
-        self._meeting: Any = None  # of the quorum
+        self._store: Any = None  # of the quorum
         self._noted = 0.0  # when the last progress was
         self._error: Exception | None = None
 
@@ -128,9 +128,9 @@ class ProcessPeers:
         self._group.abort(errored=False)
         self._part()
         coordinator, life = place
-        self._meeting = Meeting(coordinator, f"{token}", self._patience, life=life)
+        self._store = StoreClient(coordinator, f"{token}", self._patience, life=life)
         # As torchft's Manager does: the processes of a node meet those of the same local rank.
-        store = PrefixStore(f"{self._local_rank}", self._meeting)
+        store = PrefixStore(f"{self._local_rank}", self._store)
         self._group.connect(store, rank, world, token)
         self._rank = rank
         self._error = None
@@ -150,9 +150,9 @@ class ProcessPeers:
             self._received = self._transport.fetch(address, step, self._note_progress, own_state)
             # Processes of a node may be far apart here, and nowhere else.
             received = f"{step}/received/{self._rank}"
-            self._meeting.add(received, 1)
+            self._store.add(received, 1)
             processes = 1 if self._mesh is None else self._mesh.size()
-            self._wait_for(lambda: self._meeting.add(received, 0) >= processes)
+            self._wait_for(lambda: self._store.add(received, 0) >= processes)
 
     def load(self) -> None:
         received, self._received = self._received, None
@@ -229,8 +229,8 @@ class ProcessPeers:
         held = [f"{step}/held/{rank}" for rank in newcomers]
         with self._announced():
             if self._rank in newcomers:
-                self._meeting.set(f"{step}/held/{self._rank}", "")
-            self._wait_for(lambda: bool(self._meeting.check(held)))
+                self._store.set(f"{step}/held/{self._rank}", "")
+            self._wait_for(lambda: bool(self._store.check(held)))
 
     def reduce(self, tensor: torch.Tensor) -> Work:
         return _Reduction(self, tensor, None if self._error else self._group)
@@ -272,9 +272,9 @@ class ProcessPeers:
 
     def _part(self) -> None:
         """Close the store by which the members of the quorum met."""
-        if self._meeting is not None:
-            self._meeting.close()
-            self._meeting = None
+        if self._store is not None:
+            self._store.close()
+            self._store = None
 
     @property
     def _interrupted(self) -> bool:
@@ -287,7 +287,7 @@ class ProcessPeers:
             yield
         except Exception:
             with suppress(*FAILURES):
-                self._meeting.set(_GIVEN_UP, "")
+                self._store.set(_GIVEN_UP, "")
             raise
 
     def _wait_for(self, done: Callable[[], bool]) -> None:
@@ -295,12 +295,12 @@ class ProcessPeers:
         assert self._group is not None
         progress, since = 0, time.monotonic()
         while not done():
-            if self._meeting.check([_GIVEN_UP]) or self._interrupted:
+            if self._store.check([_GIVEN_UP]) or self._interrupted:
                 raise ConnectionError("a newcomer of this step did not get the state")
             if self._group.lost:
                 raise ConnectionError("a member of this step was lost")
             self._go_on()  # it may have to save within its grace period
-            before, progress = progress, self._meeting.add(_PROGRESS, 0)
+            before, progress = progress, self._store.add(_PROGRESS, 0)
             if progress != before:
                 since = time.monotonic()
             if time.monotonic() - since > self._patience.total_seconds():
@@ -313,7 +313,7 @@ class ProcessPeers:
         if now - self._noted > self._patience.total_seconds() / 10:
             self._noted = now
             with suppress(*FAILURES):
-                self._meeting.add(_PROGRESS, 1)
+                self._store.add(_PROGRESS, 1)
 
 
 @contextmanager

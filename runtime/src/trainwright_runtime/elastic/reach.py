@@ -18,8 +18,8 @@ from typing import Any
 
 from torch._C._distributed_c10d import Store
 
+from trainwright_runtime.coordination.activity import display_name
 from trainwright_runtime.coordination.addresses import family, split
-from trainwright_runtime.coordination.doing import called
 
 log = logging.getLogger(__name__)
 
@@ -162,7 +162,7 @@ class Apart:
                 self._noted[each["worker"]] = few
                 log.warning("%s: %s. %s", _described(each), _follows(each, few=few), _LOOK)
         if back := sorted(self._noted.keys() & {*members}):
-            log.info("%s can be reached again", _listed([called(name) for name in back]))
+            log.info("%s can be reached again", _listed([display_name(name) for name in back]))
             self._noted = {
                 name: was_few for name, was_few in self._noted.items() if name not in back
             }
@@ -177,7 +177,7 @@ _LOOK = (
 def _follows(apart: Mapping[str, Any], *, few: bool) -> str:
     if few:
         return "without it too few workers are left, and all wait until that is mended"
-    needed = called(apart["needed"])
+    needed = display_name(apart["needed"])
     if not needed:
         return "steps go on without it until that is mended"
     return (
@@ -187,8 +187,8 @@ def _follows(apart: Mapping[str, Any], *, few: bool) -> str:
 
 
 def _described(apart: Mapping[str, Any]) -> str:
-    name = f"{called(apart['worker'])} ({apart['address']})"
-    by, to = (_listed([called(worker) for worker in apart[side]]) for side in ("by", "to"))
+    name = f"{display_name(apart['worker'])} ({apart['address']})"
+    by, to = (_listed([display_name(worker) for worker in apart[side]]) for side in ("by", "to"))
     if not by:
         return f"{name} cannot reach {to}"
     return f"{name} cannot be reached by {by}" + (f", nor reach {to}" if to else "")

@@ -24,17 +24,17 @@ from typing import Any
 
 import torch
 
-from trainwright_runtime.coordination.addresses import own_address_towards
-from trainwright_runtime.coordination.channel import connected
-from trainwright_runtime.coordination.doing import (
+from trainwright_runtime.coordination.activity import (
     APART,
     IN_PROGRAM,
     SPEAKERS,
     WAITING,
-    called,
+    display_name,
 )
-from trainwright_runtime.coordination.meeting import Meeting
+from trainwright_runtime.coordination.addresses import own_address_towards
+from trainwright_runtime.coordination.channel import connected
 from trainwright_runtime.coordination.rules import Answer, generation
+from trainwright_runtime.coordination.store_client import StoreClient
 from trainwright_runtime.coordination.timeouts import Timeouts
 from trainwright_runtime.coordination.view import View
 from trainwright_runtime.elastic.declared import Declared, differences
@@ -178,7 +178,9 @@ class Replica(Membership):
 
     def awaits(self, workers: Collection[str]) -> bool:
         with suppress(OSError):
-            return bool(workers) and self._session.awaits([called(worker) for worker in workers])
+            return bool(workers) and self._session.awaits(
+                [display_name(worker) for worker in workers]
+            )
         return False
 
     def postpone(self) -> None:
@@ -407,9 +409,11 @@ class Replica(Membership):
             if (differing := [*differences(_declared(members[first]), _declared(members[name]))])
         }
         if self._name in others:
-            raise DeclaredOtherwise(called(first), self._address.name, others[self._name])
+            raise DeclaredOtherwise(display_name(first), self._address.name, others[self._name])
         for name in others.keys() - self._refused:
-            log.warning("refusing %s, which declares another %s", called(name), others[name][0][0])
+            log.warning(
+                "refusing %s, which declares another %s", display_name(name), others[name][0][0]
+            )
         self._refused |= others.keys()
         return not others
 
@@ -462,8 +466,8 @@ class Replica(Membership):
         fine = self._reach.reaches(others)
         assert self._links is not None
         coordinator, life = self._links.place
-        with closing(Meeting(coordinator, group, self._address.patience, life=life)) as meeting:
-            return agreed(meeting, len(members.names), fine=fine)
+        with closing(StoreClient(coordinator, group, self._address.patience, life=life)) as store:
+            return agreed(store, len(members.names), fine=fine)
 
     def _heal(self, members: View) -> None:
         """Serve the state to members that are behind, or fetch it from one that is ahead."""
@@ -554,8 +558,8 @@ def _declared(member: Mapping[str, Any]) -> Declared:
 
 def _log_change(before: Sequence[str], after: Sequence[str]) -> None:
     """Log, in one line, which workers joined and left."""
-    joined = [called(name) for name in after if name not in before]
-    left = [called(name) for name in before if name not in after]
+    joined = [display_name(name) for name in after if name not in before]
+    left = [display_name(name) for name in before if name not in after]
     changes = [f"{' and '.join(joined)} joined"] if joined else []
     changes += [f"{' and '.join(left)} left"] if left else []
     number = f"{len(after)} worker{'' if len(after) == 1 else 's'}"

@@ -14,8 +14,8 @@ from contextlib import suppress
 from queue import Queue
 from typing import Any, NoReturn
 
+from trainwright_runtime.coordination.activity import IN_PROGRAM, IN_STEP, QUIET, WAITING
 from trainwright_runtime.coordination.channel import Channel, connected
-from trainwright_runtime.coordination.doing import IN_PROGRAM, IN_STEP, QUIET, WAITING
 from trainwright_runtime.coordination.lease import LENGTH
 from trainwright_runtime.coordination.rules import Answer, Phase, generation
 from trainwright_runtime.failures import exit_codes

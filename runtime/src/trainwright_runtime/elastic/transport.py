@@ -29,7 +29,7 @@ from trainwright_runtime.checkpoint import tree
 from trainwright_runtime.checkpoint.errors import CheckpointError
 from trainwright_runtime.coordination.addresses import joined
 from trainwright_runtime.coordination.channel import STATE, Channel, connect
-from trainwright_runtime.coordination.door import Door
+from trainwright_runtime.coordination.server import Server
 from trainwright_runtime.elastic.members import State
 from trainwright_runtime.elastic.shards import local
 
@@ -115,8 +115,8 @@ class Transport:
         """
         self._patience, self._mesh, self._follow = patience.total_seconds(), mesh, follow
         self._offer = _Offer(self._patience)
-        self._door = Door([host], 0, STATE, self._serve)
-        self.address = joined(host, self._door.port)
+        self._server = Server([host], 0, STATE, self._serve)
+        self.address = joined(host, self._server.port)
         """host:port"""
 
     @property
@@ -167,7 +167,7 @@ class Transport:
     def close(self) -> None:
         with suppress(TimeoutError):
             self.withdraw()
-        self._door.close()
+        self._server.close()
 
     def _serve(self, channel: Channel) -> None:
         """Send the state to a newcomer that fetches it."""

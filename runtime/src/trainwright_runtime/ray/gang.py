@@ -20,7 +20,7 @@ from typing import Any
 
 from trainwright_runtime.coordination.addresses import own_addresses
 from trainwright_runtime.coordination.channel import RAY, Channel, connect
-from trainwright_runtime.coordination.door import Door
+from trainwright_runtime.coordination.server import Server
 from trainwright_runtime.failures import errors
 from trainwright_runtime.launch.launchers import Placement
 from trainwright_runtime.launch.processes import Events, Failed, Finished, Signalled
@@ -46,12 +46,12 @@ class Gang:
         self._members: dict[int, tuple[str, Channel]] = {}
         self._changed = threading.Condition()
         self._formed = self._ended = False
-        self._door = self._opened() if nodes > 1 else None
+        self._server = self._opened() if nodes > 1 else None
 
-    def _opened(self) -> Door:
+    def _opened(self) -> Server:
         where = self._where
         try:
-            return Door(own_addresses(where.master_addr), where.master_port, RAY, self._serve)
+            return Server(own_addresses(where.master_addr), where.master_port, RAY, self._serve)
         except OSError as error:
             taken = f"port {where.master_port} of this node: {error.strerror}"
             raise errors.Unreachable(taken) from error
@@ -93,8 +93,8 @@ class Gang:
         """Have the others end with this exit code, and wait until they have stopped Ray."""
         self._ended = True
         self.send({"exit": code})
-        if self._door:
-            self._door.wait_until_left(_LEAVE)
+        if self._server:
+            self._server.wait_until_disconnected(_LEAVE)
 
     @contextmanager
     def failing_together(self) -> Iterator[None]:
@@ -105,8 +105,8 @@ class Gang:
             raise
 
     def close(self) -> None:
-        if self._door:
-            self._door.close()
+        if self._server:
+            self._server.close()
 
     def _missing(self) -> str:
         names = dict(enumerate(self._where.names))

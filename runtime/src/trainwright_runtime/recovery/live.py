@@ -102,7 +102,7 @@ def _run(layout: Layout, options: Options, environ: Mapping[str, str], notes: Pa
                 f"--replica=node, but {layout.placement.launcher} starts each process by itself: "
                 "let the entrypoint start those of a node (--nproc-per-node)"
             )
-        team.meeting = _Meeting(team.max_restarts)
+        team.node_store = _NodeStore(team.max_restarts)
     with signals_to(team.events):
         if candidates.own is not None:
             team.coordinator = _coordinator(candidates, layout, options, environ)
@@ -176,15 +176,15 @@ def _workers(
 
 
 def _ranks(layout: Layout, local_rank: int) -> dict[str, str]:
-    """Return the variables of a process's rank in its node's world; `_Meeting` adds the others."""
+    """Return the variables of a process's rank in its node's world; `_NodeStore` adds others."""
     return {
         **node_processes.ranks(local_rank, layout.nproc, node=0, nodes=1),
         "TRAINWRIGHT_REPLICA_PROCESSES": str(layout.nproc),
     }
 
 
-class _Meeting:
-    """Where the processes of a node that is one replica meet: a new store each time they start.
+class _NodeStore:
+    """The store in which the processes of a node meet, as one replica: a new one for each start.
 
     So none of them can meet a process of an earlier start, and the port is free.
     """
@@ -194,9 +194,9 @@ class _Meeting:
         self._lives = 0
         self._store: TCPStore | None = None
 
-    def again(self) -> dict[str, str]:
+    def reopen(self) -> dict[str, str]:
         """Open a new store, and return the variables by which `init_process_group` finds it."""
-        from trainwright_runtime.coordination.meeting import bound_store
+        from trainwright_runtime.coordination.store_client import bound_store
 
         self._store = bound_store("127.0.0.1")
         self._lives += 1
@@ -283,12 +283,12 @@ class _Team:
     events: Events = field(default_factory=Events)
     finish_by: float | None = None  # set when training is over
     elastic: bool = False  # a worker has entered `elastic.training`
-    meeting: _Meeting | None = None  # where the workers are one replica
+    node_store: _NodeStore | None = None  # where the workers are one replica
     needed: bool = False  # none trains without this node, which runs the only coordinator
 
     def start_workers(self) -> None:
         """Start all workers of this node."""
-        variables = {} if self.meeting is None else self.meeting.again()
+        variables = {} if self.node_store is None else self.node_store.reopen()
         for child in self.workers:
             child.environ = {**child.environ, **variables}
             child.done = False
@@ -346,7 +346,7 @@ class _Team:
         for child in [*self.workers, *([self.coordinator] if self.coordinator else [])]:
             if child.due is None or child.due > now:
                 continue
-            if self.meeting is None or child is self.coordinator:
+            if self.node_store is None or child is self.coordinator:
                 self.start(child)
             else:
                 self.start_workers()
@@ -375,7 +375,7 @@ class _Team:
             how = process.how_it_ended()
             _log.warning("%s lost (%s) once training was over", process.name, how)
             return None
-        if self.meeting is not None:
+        if self.node_store is not None:
             return self._node_lost(process)
         child.count()
         diagnosed = failure_of(process, self.node)
@@ -404,7 +404,7 @@ class _Team:
             how, diagnosed = _EARLY, replace(diagnosed, how=_EARLY)
         failure.note(diagnosed, self.environ)
         child.schedule()
-        all_of_it = ", and this node with it" if self.meeting is not None else ""
+        all_of_it = ", and this node with it" if self.node_store is not None else ""
         limit = self.max_restarts
         _log.warning(
             "%s lost (%s)%s, restart %d of %d", diagnosed.who, how, all_of_it, restarts, limit
@@ -461,7 +461,7 @@ class _Team:
     def _go_on(self) -> None:
         """Go on: the program does use elastic training, and a worker only ended early."""
         self.finish_by = None
-        if self.meeting is not None:
+        if self.node_store is not None:
             self._end_node()
             self.workers[0].schedule()
             return

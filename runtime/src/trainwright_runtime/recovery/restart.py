@@ -44,11 +44,11 @@ from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRen
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
 
 from trainwright_runtime.coordination.addresses import is_loopback, joined, own_addresses
-from trainwright_runtime.coordination.board import Board
 from trainwright_runtime.coordination.channel import RENDEZVOUS
-from trainwright_runtime.coordination.door import Door
 from trainwright_runtime.coordination.identity import Identity
-from trainwright_runtime.coordination.meeting import Meeting, bound_store
+from trainwright_runtime.coordination.server import Server
+from trainwright_runtime.coordination.store_client import StoreClient, bound_store
+from trainwright_runtime.coordination.store_server import StoreServer
 from trainwright_runtime.failures import causes, errors, exit_codes, failure
 from trainwright_runtime.failures.failure import Failure
 from trainwright_runtime.launch.diagnosis import diagnose
@@ -232,11 +232,11 @@ class StorePerAttempt(RendezvousHandler):
         address: str,
         fixed_rank: int | None = None,
         *,
-        meetings: Sequence[Meeting] = (),
-        door: Door | None = None,
+        stores: Sequence[StoreClient] = (),
+        server: Server | None = None,
     ) -> None:
-        """`door` is where the nodes meet, on the node that opens it; `meetings` connect to it."""
-        self._rounds, self._meetings, self._door = rounds, meetings, door
+        """`server` is where the nodes meet, on the node that opens it; `stores` connect to it."""
+        self._rounds, self._stores, self._meeting_point = rounds, stores, server
         self._address = address  # where the others find this node, if its rank is 0
         self._fixed_rank = fixed_rank
         self._server: TCPStore | None = None
@@ -272,10 +272,10 @@ class StorePerAttempt(RendezvousHandler):
     def shutdown(self) -> bool:
         """Close. The node where all meet does so last: the others would take that for a failure."""
         closed = self._rounds.shutdown()
-        for meeting in self._meetings:
-            meeting.close()
-        if self._door is not None:
-            self._door.wait_until_left(_FAREWELL)
+        for store in self._stores:
+            store.close()
+        if self._meeting_point is not None:
+            self._meeting_point.wait_until_disconnected(_FAREWELL)
         return closed
 
 
@@ -328,20 +328,20 @@ def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
         local_addr=address,
         **settings,
     )
-    door = _opened(placement, port)
-    if door is None:
+    server = _opened(placement, port)
+    if server is None:
         wait_for(placement.master_addr, port, options.rendezvous_timeout)
-    meet = partial(_met, parameters.endpoint, options.rendezvous_timeout)
+    connect = partial(_connected, parameters.endpoint, options.rendezvous_timeout)
     # Two connections: waiting for a value must not delay signs of life.
-    meetings = (meet("rounds"), meet("values"))
-    backend = C10dRendezvousBackend(meetings[0], parameters.run_id)
-    rounds = create_handler(meetings[1], backend, parameters)
+    stores = (connect("rounds"), connect("values"))
+    backend = C10dRendezvousBackend(stores[0], parameters.run_id)
+    rounds = create_handler(stores[1], backend, parameters)
     if placement.node_rank is not None:
         address = placement.master_addr
-    return StorePerAttempt(rounds, address, placement.node_rank, meetings=meetings, door=door)
+    return StorePerAttempt(rounds, address, placement.node_rank, stores=stores, server=server)
 
 
-def _opened(where: Placement, port: int) -> Door | None:
+def _opened(where: Placement, port: int) -> Server | None:
     """Open the port where the nodes meet, if that is on this one; else return None.
 
     On a single machine the address is every node's own: the first one opens the port.
@@ -350,21 +350,21 @@ def _opened(where: Placement, port: int) -> Door | None:
     if not (where.hosts or anywhere):
         return None
     try:
-        return Door(own_addresses(where.master_addr), port, RENDEZVOUS, Board().serve)
+        return Server(own_addresses(where.master_addr), port, RENDEZVOUS, StoreServer().serve)
     except OSError as error:
         if anywhere:
             return None
         raise errors.Unreachable(f"port {port} of this node: {error.strerror}") from error
 
 
-def _met(endpoint: str, timeout: float, group: str) -> Meeting:
+def _connected(endpoint: str, timeout: float, group: str) -> StoreClient:
     """Connect to the store by which the nodes meet, again and again for `timeout` seconds: an
     earlier run's node may still be at the address."""
     deadline = time.monotonic() + timeout
     refusal: OSError | None = None  # in our words: it shows more than an address that is gone
     while True:
         try:
-            return Meeting(endpoint, group, _READ, label=RENDEZVOUS)
+            return StoreClient(endpoint, group, _READ, label=RENDEZVOUS)
         except OSError as error:
             refusal = error if error.errno is None else refusal
             if time.monotonic() > deadline:

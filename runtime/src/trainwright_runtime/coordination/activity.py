@@ -24,18 +24,20 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Since:
+class _Activity:
+    """What a worker does, in which of its steps, and since when."""
+
     doing: str
     steps: int
     began: float
 
 
-class Doing:
+class Activities:
     """What each worker does, by its name."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._now: dict[str, _Since] = {}
+        self._now: dict[str, _Activity] = {}
         # Who began first comes first.
         self._workers: defaultdict[str, dict[str, None]] = defaultdict(dict)
 
@@ -45,7 +47,7 @@ class Doing:
         if before is not None and (before.doing, before.steps) == (doing, steps):
             return now - before.began
         self.forget(worker)
-        self._now[worker] = _Since(doing, steps, now)
+        self._now[worker] = _Activity(doing, steps, now)
         self._workers[doing][worker] = None
         return 0.0
 
@@ -56,18 +58,20 @@ class Doing:
     def does(self, worker: str, doing: str) -> bool:
         return worker in self._workers[doing]
 
-    def names(self, among: Collection[str], *doing: str, but: str = "") -> str:
+    def longest(self, among: Collection[str], *doing: str, but: str = "") -> str:
         """Return as text the few workers of `among` that have done one of `doing` the longest."""
         workers = (w for each in doing for w in self._workers[each] if w in among and w != but)
-        shown = [called(worker) for worker in islice(workers, SHOWN + 1)]
+        shown = [display_name(worker) for worker in islice(workers, SHOWN + 1)]
         return ", ".join([*shown[:SHOWN], *(["others"] if shown[SHOWN:] else [])])
 
-    def those(self, names: Collection[str], among: Collection[str], *doing: str) -> str:
+    def matching(self, names: Collection[str], among: Collection[str], *doing: str) -> str:
         """Return those of `names` with a worker in `among` that does one of `doing`: "a, b"."""
-        called_names = (called(w) for each in doing for w in self._workers[each] if w in among)
+        called_names = (
+            display_name(w) for each in doing for w in self._workers[each] if w in among
+        )
         return ", ".join(sorted({*names} & {*called_names}))
 
 
-def called(worker: str) -> str:
+def display_name(worker: str) -> str:
     """Return a worker's name without the suffix that differs each time it starts."""
     return worker.rpartition("-")[0]

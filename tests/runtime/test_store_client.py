@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from trainwright_runtime.coordination.meeting import Meeting
 from trainwright_runtime.coordination.registry import Registry
+from trainwright_runtime.coordination.store_client import StoreClient
 from trainwright_runtime.launch.machine import free_port
 
 
@@ -16,12 +16,12 @@ def test_a_value_comes_back_as_its_bytes(value: str | bytes) -> None:
     kept = value.encode() if isinstance(value, str) else value
     port = free_port()
     registry = Registry(port, recovery=0, silence=60)
-    meeting = Meeting(f"127.0.0.1:{port}", "group", timedelta(seconds=20))
+    client = StoreClient(f"127.0.0.1:{port}", "group", timedelta(seconds=20))
     try:
-        meeting.set("set", value)
-        assert meeting.get("set") == kept
-        assert meeting.compare_set("set", value, b"other") == b"other"
-        assert meeting.compare_set("new", "", value) == kept
+        client.set("set", value)
+        assert client.get("set") == kept
+        assert client.compare_set("set", value, b"other") == b"other"
+        assert client.compare_set("new", "", value) == kept
     finally:
-        meeting.close()
+        client.close()
         registry.close()

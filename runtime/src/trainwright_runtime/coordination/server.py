@@ -1,4 +1,4 @@
-"""A listening port of this run: clients prove that they belong to it before anything else is read.
+"""A server of this run, whose clients prove that they belong to it before anything else is read.
 
 One thread handles all clients that have not proved it yet, and reads 64 bytes from each. Their
 number is limited: if more come, the oldest is refused. Processes of this run need milliseconds, so
@@ -40,18 +40,20 @@ _BACKLOG = 1024
 _NO_MORE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # accept(2)
 _REPORTED = 64  # addresses of which a refusal is logged
 _PAUSE = 1.0  # seconds without descriptors before another attempt, unless a connection ends
-_END, _ENDED, _RESTS = b"e", b"c", b"r"  # the door is to close; a connection has ended, or rests
+_END, _ENDED, _IDLE = b"e", b"c", b"r"  # the server is to close; a connection has ended, or is idle
 _WAKE = 0.5  # seconds between two looks for those whose time is over
 
 
 Service = Generator[float | None, bool | None, None]
 """How a channel is served. It yields when it is idle, with the seconds of silence that are too
-many, or None for any number. After each such silence the thread of the door sends it True;
+many, or None for any number. After each such silence the server's thread sends it True;
 once there is something to read, it is sent None in a thread of its own."""
 
 
 @dataclass(slots=True, eq=False)
-class _Resting:
+class _Idle:
+    """A connection without a message to read, and the service that goes on with the next one."""
+
     channel: Channel
     service: Service
     patience: float | None
@@ -60,7 +62,9 @@ class _Resting:
 
 
 @dataclass(slots=True, eq=False)
-class _Caller:
+class _Client:
+    """A connection whose client has not proved yet that it belongs to this run."""
+
     connection: socket.socket
     address: str
     nonce: bytes = field(default_factory=lambda: secrets.token_bytes(NONCE))
@@ -68,7 +72,7 @@ class _Caller:
     received: bytes = b""
 
 
-class Door:
+class Server:
     """Listens at a port of these addresses, and gives each channel to `serve`, in a thread."""
 
     def __init__(
@@ -85,17 +89,17 @@ class Door:
         self._label, self._serve = label, serve
         self._identity = Identity.of(os.environ)
         self._selector = selectors.DefaultSelector()
-        self._callers: dict[_Caller, None] = {}  # longest waiting first
-        self._resting: set[_Resting] = set()
-        self._timed: dict[_Resting, None] = {}  # longest silent first
-        self._about_to_rest: list[_Resting] = []
+        self._clients: dict[_Client, None] = {}  # longest waiting first
+        self._idle: set[_Idle] = set()
+        self._timers: dict[_Idle, None] = {}  # longest silent first
+        self._new_idle: list[_Idle] = []
         self._closed = False
         self._refused: set[str] = set()
         self._listeners: list[socket.socket] = []
-        self._serving = 0
+        self._connections = 0
         self._full_until = 0.0  # there are no descriptors, or threads, for one more connection
         self._full = False
-        self._left = threading.Condition()
+        self._changed = threading.Condition()
         try:
             for address in addresses:
                 self._listeners.append(listener(address, port))
@@ -106,7 +110,7 @@ class Door:
         self._woken, self._wake = socket.socketpair()
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._listen()
-        self._thread = threading.Thread(target=self._run, daemon=True, name="door")
+        self._thread = threading.Thread(target=self._run, daemon=True, name="server")
         self._thread.start()
 
     @property
@@ -120,10 +124,10 @@ class Door:
         self._wake.close()
         self._woken.close()
 
-    def wait_until_left(self, seconds: float) -> bool:
+    def wait_until_disconnected(self, seconds: float) -> bool:
         """Wait until all served connections have ended; return False if they have not in time."""
-        with self._left:
-            return self._left.wait_for(lambda: not self._serving, seconds)
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._connections, seconds)
 
     def _run(self) -> None:
         while True:
@@ -135,20 +139,20 @@ class Door:
                         return
                     if _ENDED in received:
                         self._full_until = 0.0
-                    self._let_rest()
+                    self._register_idle()
                 elif key.data is None:
                     self._accept(key.fileobj)
-                elif isinstance(key.data, _Resting):
-                    self._forget_resting(key.data)
-                    self._start(key.data.channel, key.data.service)
+                elif isinstance(key.data, _Idle):
+                    self._forget_idle(key.data)
+                    self._start_service(key.data.channel, key.data.service)
                 else:
                     self._receive(key.data)
             if self._full and time.monotonic() >= self._full_until:
                 self._listen()
             late = time.monotonic() - PATIENCE
-            for caller in [each for each in self._callers if each.since < late]:
-                self._refuse(caller)
-            self._look_after_the_silent()
+            for client in [each for each in self._clients if each.since < late]:
+                self._refuse(client)
+            self._resume_silent()
 
     def _listen(self) -> None:
         self._full = False
@@ -160,7 +164,7 @@ class Door:
         if not self._full:
             log.error(
                 "no connection more than the %d that are served: %s. Raise the limit of open "
-                "files or threads of this process", self._serving, why,
+                "files or threads of this process", self._connections, why,
             )  # fmt: skip
             for each in self._listeners:
                 self._selector.unregister(each)
@@ -177,44 +181,44 @@ class Door:
                 self._stop_listening(str(error))
             return  # else it is gone already
         connection.setblocking(False)
-        caller = _Caller(connection, str(address[0]))
+        client = _Client(connection, str(address[0]))
         self._refuse_oldest(PENDING)
-        self._callers[caller] = None
-        self._selector.register(connection, selectors.EVENT_READ, caller)
+        self._clients[client] = None
+        self._selector.register(connection, selectors.EVENT_READ, client)
         try:
-            connection.send(HELLO + caller.nonce)
+            connection.send(HELLO + client.nonce)
         except OSError:
-            self._forget(caller).close()
+            self._forget(client).close()
 
     def _refuse_oldest(self, most: int) -> bool:
         """Refuse the oldest client if there are `most` or more; return whether one was refused."""
-        if len(self._callers) < max(most, 1):
+        if len(self._clients) < max(most, 1):
             return False
-        self._refuse(next(iter(self._callers)))
+        self._refuse(next(iter(self._clients)))
         return True
 
-    def _receive(self, caller: _Caller) -> None:
-        if caller not in self._callers:  # it had to go for another one
+    def _receive(self, client: _Client) -> None:
+        if client not in self._clients:  # it had to go for another one
             return
         try:
-            more = caller.connection.recv(NONCE + PROOF - len(caller.received))
+            more = client.connection.recv(NONCE + PROOF - len(client.received))
         except BlockingIOError:
             return
         except OSError:
             more = b""
-        caller.received += more
+        client.received += more
         if not more:
-            self._forget(caller).close()  # a probe of the port, or a client that gave up
-        elif len(caller.received) == NONCE + PROOF:
-            self._decide(caller)
+            self._forget(client).close()  # a probe of the port, or a client that gave up
+        elif len(client.received) == NONCE + PROOF:
+            self._authenticate(client)
 
-    def _decide(self, caller: _Caller) -> None:
-        client, proof = caller.received[:NONCE], caller.received[NONCE:]
-        shaken = Handshake(self._identity, self._label, caller.nonce, client)
+    def _authenticate(self, client: _Client) -> None:
+        nonce, proof = client.received[:NONCE], client.received[NONCE:]
+        shaken = Handshake(self._identity, self._label, client.nonce, nonce)
         if not hmac.compare_digest(proof, shaken.proof(b"client")):
-            self._refuse(caller)
+            self._refuse(client)
             return
-        connection = self._forget(caller)
+        connection = self._forget(client)
         try:
             connection.send(shaken.proof(b"server"))  # fits into the buffer of a new connection
             connection.setblocking(True)
@@ -222,111 +226,111 @@ class Door:
         except OSError:
             connection.close()
             return
-        with self._left:
-            self._serving += 1
-        self._start(channel, None)
+        with self._changed:
+            self._connections += 1
+        self._start_service(channel, None)
 
-    def _start(self, channel: Channel, service: Service | None) -> None:
+    def _start_service(self, channel: Channel, service: Service | None) -> None:
         """Start or resume the service of a channel in a new thread."""
         arguments = (channel, service)
         try:
-            threading.Thread(target=self._served, args=arguments, daemon=True).start()
+            threading.Thread(target=self._run_service, args=arguments, daemon=True).start()
         except RuntimeError as error:  # a limit of threads: see `start_new_thread`
             if service is not None:
                 service.close()
-            self._leave(channel)
+            self._close(channel)
             self._stop_listening(str(error))
 
-    def _served(self, channel: Channel, service: Service | None) -> None:
-        rests = False
+    def _run_service(self, channel: Channel, service: Service | None) -> None:
+        handed_over = False
         try:
             service = service or self._serve(channel)
             if service is not None:
-                rests = self._rests(_Resting(channel, service, service.send(None)))
+                handed_over = self._hand_over(_Idle(channel, service, service.send(None)))
         except StopIteration:
             pass
         finally:
-            if not rests:
-                self._leave(channel)
+            if not handed_over:
+                self._close(channel)
                 if self._full:
                     with suppress(OSError):
                         self._wake.send(_ENDED)
 
-    def _rests(self, resting: _Resting) -> bool:
-        """Hand an idle connection to the door's thread; return False if the door is closed."""
-        with self._left:
-            closed, asleep = self._closed, not self._about_to_rest
+    def _hand_over(self, idle: _Idle) -> bool:
+        """Hand an idle connection to the server's thread; return False if the server is closed."""
+        with self._changed:
+            closed, asleep = self._closed, not self._new_idle
             if not closed:
-                self._about_to_rest.append(resting)
+                self._new_idle.append(idle)
         if closed:
-            resting.service.close()
+            idle.service.close()
         elif asleep:
             with suppress(OSError):
-                self._wake.send(_RESTS)
+                self._wake.send(_IDLE)
         return not closed
 
-    def _let_rest(self) -> None:
-        with self._left:
-            about_to_rest, self._about_to_rest = self._about_to_rest, []
-        for resting in about_to_rest:
-            self._resting.add(resting)
-            self._time(resting)
-            self._selector.register(resting.channel.connection, selectors.EVENT_READ, resting)
+    def _register_idle(self) -> None:
+        with self._changed:
+            new_idle, self._new_idle = self._new_idle, []
+        for idle in new_idle:
+            self._idle.add(idle)
+            self._start_timer(idle)
+            self._selector.register(idle.channel.connection, selectors.EVENT_READ, idle)
 
-    def _time(self, resting: _Resting) -> None:
-        if resting.patience is not None:
-            resting.until = time.monotonic() + resting.patience
-            self._timed[resting] = None
+    def _start_timer(self, idle: _Idle) -> None:
+        if idle.patience is not None:
+            idle.until = time.monotonic() + idle.patience
+            self._timers[idle] = None
 
-    def _forget_resting(self, resting: _Resting) -> None:
-        self._resting.remove(resting)
-        self._timed.pop(resting, None)
-        self._selector.unregister(resting.channel.connection)
+    def _forget_idle(self, idle: _Idle) -> None:
+        self._idle.remove(idle)
+        self._timers.pop(idle, None)
+        self._selector.unregister(idle.channel.connection)
 
-    def _look_after_the_silent(self) -> None:
-        """Resume each service whose channel was silent for too long, those that fell silent first
-        before others: all have about the same patience.
+    def _resume_silent(self) -> None:
+        """Resume each service whose channel was silent for too long, the longest silent first: all
+        have about the same patience.
         """
         now = time.monotonic()
-        while (first := next(iter(self._timed), None)) is not None and first.until <= now:
-            del self._timed[first]
+        while (first := next(iter(self._timers), None)) is not None and first.until <= now:
+            del self._timers[first]
             try:
                 first.patience = first.service.send(True)
             except StopIteration:
-                self._forget_resting(first)
-                self._leave(first.channel)
+                self._forget_idle(first)
+                self._close(first.channel)
             else:
-                self._time(first)
+                self._start_timer(first)
 
-    def _leave(self, channel: Channel) -> None:
+    def _close(self, channel: Channel) -> None:
         channel.close()
-        with self._left:
-            self._serving -= 1
-            self._left.notify_all()
+        with self._changed:
+            self._connections -= 1
+            self._changed.notify_all()
 
-    def _refuse(self, caller: _Caller) -> None:
-        if caller.address not in self._refused and len(self._refused) < _REPORTED:
-            self._refused.add(caller.address)
+    def _refuse(self, client: _Client) -> None:
+        if client.address not in self._refused and len(self._refused) < _REPORTED:
+            self._refused.add(client.address)
             log.warning(
                 "refused a connection from %s, which did not prove to be of %s: another run, "
-                "another key or a stranger", caller.address, self._identity,
+                "another key or a stranger", client.address, self._identity,
             )  # fmt: skip
-        self._forget(caller).close()
+        self._forget(client).close()
 
-    def _forget(self, caller: _Caller) -> socket.socket:
-        del self._callers[caller]
-        self._selector.unregister(caller.connection)
-        return caller.connection
+    def _forget(self, client: _Client) -> socket.socket:
+        del self._clients[client]
+        self._selector.unregister(client.connection)
+        return client.connection
 
     def _end(self) -> None:
-        with self._left:
+        with self._changed:
             self._closed = True
-            resting = [*self._resting, *self._about_to_rest]
-        for each in resting:
+            idle = [*self._idle, *self._new_idle]
+        for each in idle:
             each.service.close()
-            self._leave(each.channel)
-        for caller in list(self._callers):
-            self._forget(caller).close()
+            self._close(each.channel)
+        for client in list(self._clients):
+            self._forget(client).close()
         for listening in self._listeners:
             listening.close()
         self._selector.close()

@@ -1,4 +1,4 @@
-"""A key-value store in which members of a quorum exchange what they need to connect.
+"""The server of a key-value store, in which members of a quorum exchange what they need to connect.
 
 It replaces torch's TCPStore, which every client that reaches its port can read and change.
 """
@@ -17,7 +17,7 @@ _KEPT = 8
 """Groups whose values are kept: those of older quorums are not read any more."""
 
 
-class Board:
+class StoreServer:
     """The values of all groups, in the coordinator."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Board:
                 channel.write(self.answer(channel.read()))
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer a request of a member's `store`. Raise KeyError for an unknown request."""
+        """Answer a request of a `StoreClient`. Raise KeyError for an unknown request."""
         do: Mapping[str, Callable[[str, Mapping[str, Any]], Any]] = {
             "set": self._set,
             "add": self._add,

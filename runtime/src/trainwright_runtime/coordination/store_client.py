@@ -1,4 +1,4 @@
-"""A torch store over a `board` of this run, by which processes find each other.
+"""The client of a `StoreServer` of this run, as a torch store by which processes find each other.
 
 Every client that reaches the port of torch's own TCPStore can list, read and change what is in it.
 """
@@ -17,13 +17,13 @@ from torch.distributed import DistNetworkError
 
 from trainwright_runtime.coordination.addresses import own_addresses
 from trainwright_runtime.coordination.channel import COORDINATOR, connected
-from trainwright_runtime.coordination.door import listener
+from trainwright_runtime.coordination.server import listener
 
 _SLACK = 5.0  # seconds for an answer, besides what was waited for
 
 
-class Meeting(Store):
-    """A torch `Store` with the values of one group, on a `board`. torch calls it from any thread.
+class StoreClient(Store):
+    """A torch `Store` of the values of one group, on a `StoreServer`, for calls by any thread.
 
     Once the connection is lost, each call raises DistNetworkError, as torch's TCPStore does:
     torch's rendezvous handles no other error of a connection.
@@ -46,7 +46,7 @@ class Meeting(Store):
         """
         super().__init__()
         self.set_timeout(patience)
-        self._place: Any = {"label": label, "life": life}
+        self._server: Any = {"label": label, "life": life}
         self._address, self._group = address, group
         self._lock = threading.Lock()
         self._channel, _ = connected(address, patience.total_seconds(), label=label, life=life)
@@ -55,7 +55,7 @@ class Meeting(Store):
         self._channel.close()
 
     def set(self, key: str, value: bytes | str) -> None:
-        self._ask("set", key=key, value=_text(value))
+        self._request("set", key=key, value=_text(value))
 
     def get(self, key: str) -> bytes:
         return self._wait([key], self.timeout)[0]
@@ -64,29 +64,29 @@ class Meeting(Store):
         self._wait(keys, self.timeout if timeout is None else timeout)
 
     def check(self, keys: list[str]) -> bool:
-        return bool(self._ask("check", keys=keys))
+        return bool(self._request("check", keys=keys))
 
     def add(self, key: str, amount: int) -> int:
-        return int(self._ask("add", key=key, value=amount))
+        return int(self._request("add", key=key, value=amount))
 
     def compare_set(self, key: str, expected: bytes | str, desired: bytes | str) -> bytes:
         texts = {"expected": _text(expected), "value": _text(desired)}
-        return str(self._ask("compare_set", key=key, **texts)).encode("latin-1")
+        return str(self._request("compare_set", key=key, **texts)).encode("latin-1")
 
     def delete_key(self, key: str) -> bool:
-        return bool(self._ask("delete", key=key))
+        return bool(self._request("delete", key=key))
 
-    def clone(self) -> Meeting:
-        return Meeting(self._address, self._group, self.timeout, **self._place)
+    def clone(self) -> StoreClient:
+        return StoreClient(self._address, self._group, self.timeout, **self._server)
 
     def _wait(self, keys: Sequence[str], timeout: timedelta) -> list[bytes]:
         seconds = timeout.total_seconds()
-        values = self._ask("get", seconds, keys=list(keys), seconds=seconds)
+        values = self._request("get", seconds, keys=list(keys), seconds=seconds)
         if values is None:
             raise TimeoutError(f"the others left no {', '.join(keys)} within {seconds:g} s")
         return [value.encode("latin-1") for value in values]
 
-    def _ask(self, do: str, longer: float = 0.0, /, **more: Any) -> Any:
+    def _request(self, do: str, longer: float = 0.0, /, **more: Any) -> Any:
         with self._lock:
             try:
                 self._channel.connection.settimeout(longer + _SLACK)
