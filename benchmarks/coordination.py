@@ -235,7 +235,7 @@ class Simulation:
             self._frame(answer)
         before = node.members
         quorum, node.members = self._told(before, answer)
-        if before.places is not node.members.places or not node.group:
+        if before.addresses is not node.members.addresses or not node.group:
             node.group = quorum
 
     def _told(self, known: View, answer: bytes) -> tuple[int, View]:

@@ -115,17 +115,17 @@ def test_who_is_to_stop_waits_for_no_copy() -> None:
 
 def test_a_member_of_the_last_step_that_is_alive_is_followed() -> None:
     quorums = Quorums(Patience(heartbeat=60), clock=lambda: 0)
-    assert not quorums.place()
+    assert not quorums.state_address()
     for name in "ab":
         quorums.beat(name)
     for name in "ab":
         quorums.request(name, {**_MEMBER, "state": f"at-{name}:1"})
-    assert not quorums.place()
+    assert not quorums.state_address()
     quorums.tick()
-    assert {quorums.place() for _ in range(100)} == {"at-a:1", "at-b:1"}
+    assert {quorums.state_address() for _ in range(100)} == {"at-a:1", "at-b:1"}
     quorums.request("c", {**_MEMBER, "state": "at-c:1"})
     quorums.lost("a")
-    assert quorums.place() == "at-b:1"
+    assert quorums.state_address() == "at-b:1"
 
 
 _MEMBER = {

@@ -121,7 +121,7 @@ def test_who_is_told_the_news_knows_what_one_knows_who_is_told_all(
         assert now == views[-1]
         assert view.updated(known, view.news(View(), now)) == now
         for name, member in members.items():
-            assert now.places[name] == member["state"]
+            assert now.addresses[name] == member["state"]
             assert now[name] == {field: member[field] for field in view.COMPARED}
 
 

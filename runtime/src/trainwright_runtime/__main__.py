@@ -86,6 +86,7 @@ def _failed(error: errors.RuntimeFailure, environ: Mapping[str, str]) -> int:
 
 
 def _train(wanted: Options, environ: Mapping[str, str]) -> int:
+    """Start the training processes of this node with their recovery; return the exit code."""
     placement = recognise(environ)
     rank = {} if placement.node_rank is None else {"node": placement.node_rank}
     logs.configure(wanted.log_format, rank or {"node": placement.node})
@@ -106,6 +107,7 @@ def _train(wanted: Options, environ: Mapping[str, str]) -> int:
 
 
 def _imported(recovery: str) -> ModuleType:
+    """Return the module of a recovery. Raise UsageError if the image lacks what it needs."""
     try:
         return importlib.import_module(RECOVERIES[recovery])
     except ModuleNotFoundError as error:

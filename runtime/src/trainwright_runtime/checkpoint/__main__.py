@@ -136,6 +136,7 @@ def _flat(contents: Contents, entry: str) -> dict[str, Tensor]:
 def _differences(
     left: Contents, right: Contents, entry: str | None, rtol: float, atol: float
 ) -> Iterator[str]:
+    """Yield a line for each difference between two checkpoints, or between one entry of them."""
     names = [name for name in left.state | right.state if entry in (None, name)]
     if not names:
         raise CheckpointError(f"neither checkpoint has {entry!r}")
@@ -197,6 +198,7 @@ def _tensors(contents: Contents, entry: str) -> dict[str, Kind]:
 
 
 def _document(contents: Contents) -> dict[str, object]:
+    """Return what a checkpoint holds as data for programs."""
     return {
         "path": str(contents.path),
         "step": contents.step,

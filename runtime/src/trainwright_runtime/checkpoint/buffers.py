@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """The location of a tensor in the buffers."""
 
     offset: int
@@ -61,11 +61,11 @@ class Buffers:
             torch.cuda.synchronize()
         return {name: _sharded_like(tensors[name], copy) for name, copy in self._tensors.items()}
 
-    def place(self, copy: Tensor) -> Place:
-        """Return the place of a tensor that `copy` returned, or of a contiguous part of one."""
+    def location(self, copy: Tensor) -> Location:
+        """Return the location of a tensor that `copy` returned, or of a contiguous part of one."""
         assert copy.is_contiguous(), "a copy is"
         offset = copy.data_ptr() - self._address if copy.numel() else 0
-        return Place(offset, tuple(copy.shape), copy.dtype)
+        return Location(offset, tuple(copy.shape), copy.dtype)
 
     def close(self) -> None:
         self._tensors, self._layout = {}, ()
@@ -75,6 +75,7 @@ class Buffers:
             self.descriptor = None
 
     def _allocate(self, tensors: Mapping[str, Tensor]) -> None:
+        """Allocate memory for these tensors, one after the other at aligned offsets."""
         offsets, end = {}, 0
         for name, tensor in tensors.items():
             offsets[name] = end
@@ -88,7 +89,7 @@ class Buffers:
         if any(tensor.is_cuda for tensor in tensors.values()):
             _pin(whole)
         self._tensors = {
-            name: tensor_at(self._map, Place(offsets[name], tuple(tensor.shape), tensor.dtype))
+            name: tensor_at(self._map, Location(offsets[name], tuple(tensor.shape), tensor.dtype))
             for name, tensor in tensors.items()
         }
 
@@ -113,13 +114,13 @@ def _memory_file(size: int) -> int | None:
     return descriptor
 
 
-def tensor_at(memory: mmap.mmap, place: Place) -> Tensor:
+def tensor_at(memory: mmap.mmap, location: Location) -> Tensor:
     """Return a tensor with its own storage: torch would copy a view of a larger one to write it."""
-    count = torch.Size(place.shape).numel() * place.dtype.itemsize
+    count = torch.Size(location.shape).numel() * location.dtype.itemsize
     if not count:
-        return torch.empty(place.shape, dtype=place.dtype)
-    flat = torch.frombuffer(memory, dtype=torch.uint8, count=count, offset=place.offset)
-    return flat.view(place.dtype).view(place.shape)
+        return torch.empty(location.shape, dtype=location.dtype)
+    flat = torch.frombuffer(memory, dtype=torch.uint8, count=count, offset=location.offset)
+    return flat.view(location.dtype).view(location.shape)
 
 
 def _local(tensor: Tensor) -> Tensor:

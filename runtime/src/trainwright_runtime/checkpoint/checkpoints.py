@@ -270,6 +270,7 @@ class Checkpoints:
             self._release()
 
     def _release(self) -> None:
+        """Wait for what is being written, and release buffers and locks. Failures were logged."""
         try:
             if self._saving is not None:
                 self._saving[1].exception()  # logged when it happened
@@ -385,6 +386,7 @@ class Checkpoints:
         return self._peer_copies is not None and _multiple(step, self._peer_copies.every)
 
     def _open_copies(self, ranks: Ranks) -> Copies | None:
+        """Return the copies in the memory of the nodes, or None if there are to be none."""
         if self._peer_copies is None:
             return None
         try:
@@ -395,6 +397,9 @@ class Checkpoints:
             return None
 
     def _load(self, state: MutableMapping[str, object], ranks: Ranks) -> int | None:
+        """Load from memory what is at least as new as the newest stored checkpoint, else from the
+        storage.
+        """
         listed = deque(self._copies.listed() if self._copies else ())
         if listed:
             stored = ranks.first(self._newest_stored)

@@ -236,6 +236,7 @@ class Directory:
             self._removal = None
 
     def _sweep(self) -> None:
+        """Delete what writers have left behind that died."""
         for leftover in list(self.path.iterdir()):
             match = _WRITER.fullmatch(leftover.name)
             if match is None or _alive(self.path / f"{match[1]}.lock"):
@@ -263,6 +264,7 @@ class _Writer:
             os.close(self._descriptor)
 
     def _taken(self) -> bool:
+        """Lock the file; return False if another process has locked or removed it in between."""
         try:
             _lock(self._descriptor)
         except BlockingIOError:
@@ -378,6 +380,7 @@ def in_words(check: Callable[[], None], *, on_disk: bool = True) -> str | None:
 
 
 def _check(checkpoint: Path | ObjectPath, share: int, shares: int) -> None:
+    """Raise ValueError or OSError if a file of a checkpoint is missing, unknown or damaged."""
     digests = list_of(checkpoint)
     present = {path.name for path in checkpoint.iterdir()} - {DIGESTS}
     if missing := sorted(digests.keys() - present):

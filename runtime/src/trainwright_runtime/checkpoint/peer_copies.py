@@ -308,6 +308,7 @@ class Copies:
                 yield requested[rank][turn], received
 
     def _on_each_node(self, work: Callable[[], None]) -> None:
+        """Run `work` in one rank of each node; raise the first OSError in all ranks."""
         failure: OSError | None = None
         if self._leads:
             try:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from torch.distributed.checkpoint.planner import SavePlan, WriteItem
 from torch.distributed.checkpoint.storage import WriteResult
 
-from trainwright_runtime.checkpoint.buffers import Buffers, Place, tensor_at
+from trainwright_runtime.checkpoint.buffers import Buffers, Location, tensor_at
 from trainwright_runtime.launch.parent import die_with_parent
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Task:
 
     folder: Path
     plan: SavePlan
-    places: list[Place]
+    locations: list[Location]
     """Where the plan's items are in the buffers."""
 
 
@@ -75,9 +75,9 @@ class WriterProcess:
 
     def write(self, folder: Path, plan: SavePlan, tensors: Sequence[Tensor]) -> Outcome:
         """Write a plan's items from the buffers. Raise ChildProcessError if the process died."""
-        places = [self._buffers.place(tensor) for tensor in tensors]
+        locations = [self._buffers.location(tensor) for tensor in tensors]
         try:
-            self._channel.send(Task(folder, plan, places))
+            self._channel.send(Task(folder, plan, locations))
             outcome: Outcome = self._channel.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError) as error:
             code = self._process.wait()
@@ -93,13 +93,13 @@ class WriterProcess:
         self._process.wait()
 
 
-class _Placed:
+class _Located:
     """The part of a planner that the writer uses: the tensors of items."""
 
     def __init__(self, memory: mmap.mmap, task: Task) -> None:
         self._tensors = {
-            item.index: tensor_at(memory, place)
-            for item, place in zip(task.plan.items, task.places, strict=True)
+            item.index: tensor_at(memory, location)
+            for item, location in zip(task.plan.items, task.locations, strict=True)
         }
 
     def resolve_data(self, item: WriteItem) -> Tensor:
@@ -107,6 +107,7 @@ class _Placed:
 
 
 def _serve(channel: Connection[Any, Any], memory: mmap.mmap) -> None:
+    """Write the files of each task that comes over the channel, until its other end is closed."""
     from trainwright_runtime.checkpoint.storage import Writer
 
     while True:
@@ -118,7 +119,7 @@ def _serve(channel: Connection[Any, Any], memory: mmap.mmap) -> None:
         results: list[WriteResult] = []
         error: OSError | None = None
         try:
-            results = writer.write_data(task.plan, _Placed(memory, task)).value()  # type: ignore[arg-type]
+            results = writer.write_data(task.plan, _Located(memory, task)).value()  # type: ignore[arg-type]
         except (OSError, RuntimeError) as failure:  # torch complains of its unfinished archive
             error = writer.files.error
             if error is None:

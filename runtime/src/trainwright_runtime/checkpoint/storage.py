@@ -46,6 +46,7 @@ class Writer(filesystem.FileSystemWriter):
         self._folder, self._process = folder, process
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        """Write the tensors of a plan, in the writer process if there is one."""
         if self._process is None:
             # The digests cover every byte: torch need not compute its own checksums.
             with serialization_config.patch("save.compute_crc32", False):  # type: ignore[attr-defined]

@@ -183,6 +183,10 @@ def connected(
 
 
 def _shake(connection: socket.socket, label: bytes, deadline: float) -> Handshake:
+    """Perform the client's side of the handshake; return its data.
+
+    Raise ConnectionRefusedError if the server does not belong to this run.
+    """
     identity = Identity.of(os.environ)
     hello = _received(connection, len(HELLO) + NONCE, deadline, HELLO)
     shaken = Handshake(identity, label, hello[len(HELLO) :], secrets.token_bytes(NONCE))

@@ -122,6 +122,7 @@ def _warn_of_low_limit(descriptors: int, most: int) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run the coordinator with these arguments; return its exit code."""
     parser = argparse.ArgumentParser(
         prog="trainwright_runtime coordinator",
         description="Let the workers of an elastic training meet.",

@@ -157,6 +157,7 @@ class Election:
         return len(granted) >= lease.needed(self._count)
 
     def _request_votes(self) -> int:
+        """Request a vote of each candidate, also of this one; return the number of the request."""
         with self._lock:
             if self._closed.is_set():  # what it sent would go before the votes it gave back
                 return self._number
@@ -180,6 +181,7 @@ class Election:
         return take
 
     def _take(self, voter: int, requested: float, reply: Mapping[str, Any]) -> None:
+        """Note a candidate's reply to a request for its vote. The caller holds the lock."""
         self._finished = self._finished or bool(reply["finished"])
         if reply["duplicate"]:
             if now() >= self._duplicate + LENGTH:
@@ -228,6 +230,7 @@ class _Peer:
             self._lock.wait_for(lambda: self._next is None and self._idle, seconds)
 
     def _run(self) -> None:
+        """Send the newest request whenever there is one, and pass on the reply."""
         while True:
             with self._lock:
                 self._idle = True

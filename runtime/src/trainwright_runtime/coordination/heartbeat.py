@@ -41,6 +41,7 @@ class Heart:
 
 
 def main(coordinator: str, worker: str, interval: str, pid: str) -> None:
+    """Send heartbeats of a worker, when they are requested, for as long as it is the parent."""
     channel: Channel | None = None
     awaited = True  # whether the coordinator has had no answer to its last request
     for number in (signal.SIGINT, signal.SIGTERM):

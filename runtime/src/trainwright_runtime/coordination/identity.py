@@ -73,6 +73,10 @@ def ensured(environ: Mapping[str, str], meets: str, *, alone: bool) -> dict[str,
 
 
 def _secret(environ: Mapping[str, str]) -> bytes:
+    """Return the secret that the environment sets, or b"" if it sets none.
+
+    Raise EnvironmentMistake if it cannot be read or is too short.
+    """
     if path := environ.get(KEY_FILE):
         try:
             secret = Path(path).read_bytes().strip()

@@ -160,11 +160,11 @@ class Quorums:
         with self._changed:
             return next((name for name in self._requests if name not in self._before), "")
 
-    def place(self) -> str:
+    def state_address(self) -> str:
         """Return where a random live member of the last step serves its state; empty if none."""
         with self._changed:
-            places = [at for name, at in self._view.places.items() if name in self._heard]
-            return secrets.choice(places) if places else ""
+            addresses = [at for name, at in self._view.addresses.items() if name in self._heard]
+            return secrets.choice(addresses) if addresses else ""
 
     def refusal(self, worker: str) -> bytes | None:
         """Return the JSON for a worker that gets no step because some cannot connect: it is one of
@@ -221,6 +221,7 @@ class Quorums:
             del self._probed[worker], self._heard[worker]
 
     def _reach(self) -> reach.Verdict:
+        """Return which workers to leave out, since they and others cannot connect."""
         if not self._disputed:
             return reach.Verdict()
         self._forget()
@@ -230,6 +231,7 @@ class Quorums:
         return reach.decide(alive, self._before)
 
     def _decide(self) -> None:
+        """Form a quorum if the rules allow one now, and answer its members."""
         self._forget()
         verdict = self._reach()
         out = verdict.out
@@ -244,6 +246,7 @@ class Quorums:
         self._answer(chosen, verdict)
 
     def _answer(self, chosen: frozenset[str], verdict: reach.Verdict) -> None:
+        """Answer each member with the changes since the view that it has."""
         requests = [self._requests.pop(name) for name in chosen]
         before = self._view
         self._view = view.of({each.worker: each.member for each in requests}, before)

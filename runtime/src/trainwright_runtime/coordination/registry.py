@@ -194,7 +194,7 @@ class Registry:
             channel.write(self._store.answer(message))
         elif "place" in message:
             self._require_serving()
-            channel.write({"place": self.quorums.place()})
+            channel.write({"place": self.quorums.state_address()})
         elif "withdraw" not in message:  # else it was answered before
             request |= message["quorum"]
             checked(request, REQUEST)

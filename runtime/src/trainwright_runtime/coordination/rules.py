@@ -210,6 +210,7 @@ def _anew(run: Run, worker: str) -> Run:
 
 
 def _without(run: Run, worker: str) -> Run:
+    """Return the run without anything that a worker has reported."""
     lost = run.leader == worker and not run.finished
     return replace(
         run,

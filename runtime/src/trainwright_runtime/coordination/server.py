@@ -130,6 +130,7 @@ class Server:
             return self._changed.wait_for(lambda: not self._connections, seconds)
 
     def _run(self) -> None:
+        """Handle connections and timers in this server's own thread until it is closed."""
         while True:
             for key, _ in self._selector.select(_WAKE):
                 if key.fileobj is self._woken:
@@ -171,6 +172,7 @@ class Server:
         self._full, self._full_until = True, time.monotonic() + _PAUSE
 
     def _accept(self, listener: object) -> None:
+        """Accept a client, and send it the first part of the handshake."""
         assert isinstance(listener, socket.socket)
         if self._full:
             return
@@ -198,6 +200,7 @@ class Server:
         return True
 
     def _receive(self, client: _Client) -> None:
+        """Read more of a client's part of the handshake, and authenticate it once all is there."""
         if client not in self._clients:  # it had to go for another one
             return
         try:
@@ -213,6 +216,7 @@ class Server:
             self._authenticate(client)
 
     def _authenticate(self, client: _Client) -> None:
+        """Start to serve a client whose proof is right, and refuse it otherwise."""
         nonce, proof = client.received[:NONCE], client.received[NONCE:]
         shaken = Handshake(self._identity, self._label, client.nonce, nonce)
         if not hmac.compare_digest(proof, shaken.proof(b"client")):
@@ -242,6 +246,7 @@ class Server:
             self._stop_listening(str(error))
 
     def _run_service(self, channel: Channel, service: Service | None) -> None:
+        """Run a service until it ends or is idle; then close its channel or hand it over."""
         handed_over = False
         try:
             service = service or self._serve(channel)
@@ -309,6 +314,7 @@ class Server:
             self._changed.notify_all()
 
     def _refuse(self, client: _Client) -> None:
+        """Close the connection of a client; log the first refusal of each address."""
         if client.address not in self._refused and len(self._refused) < _REPORTED:
             self._refused.add(client.address)
             log.warning(
@@ -323,6 +329,7 @@ class Server:
         return client.connection
 
     def _end(self) -> None:
+        """Close all connections and listening sockets."""
         with self._changed:
             self._closed = True
             idle = [*self._idle, *self._new_idle]

@@ -87,6 +87,7 @@ class StoreClient(Store):
         return [value.encode("latin-1") for value in values]
 
     def _request(self, do: str, longer: float = 0.0, /, **more: Any) -> Any:
+        """Return the server's reply, for which it may need some seconds `longer` than usual."""
         with self._lock:
             try:
                 self._channel.connection.settimeout(longer + _SLACK)

@@ -62,6 +62,7 @@ class Timeouts:
 
 
 def _seconds(name: str, text: str) -> float:
+    """Return a variable's seconds. Raise EnvironmentMistake unless it is a number above 0."""
     try:
         seconds = float(text)
     except ValueError:

@@ -31,7 +31,7 @@ class View:
     common: Fields = field(default_factory=dict)
     otherwise: Mapping[str, Fields] = field(default_factory=dict)
     """All fields of the few members that differ from most, by name."""
-    places: Mapping[str, str] = field(default_factory=dict)
+    addresses: Mapping[str, str] = field(default_factory=dict)
     """Where each member serves its state, by name."""
     names: tuple[str, ...] = ()
     """The names of all members, in order."""
@@ -53,14 +53,14 @@ def of(members: Mapping[str, Fields], before: View) -> View:
         for name, each in compared.items()
         if each != most
     }
-    places = {name: member["state"] for name, member in members.items()}
-    same = places == before.places
+    addresses = {name: member["state"] for name, member in members.items()}
+    same = addresses == before.addresses
     return View(
         number=before.number + 1,
         common=dict(zip(COMPARED, most, strict=True)),
         otherwise=otherwise,
-        places=before.places if same else places,
-        names=before.names if same else tuple(sorted(places)),
+        addresses=before.addresses if same else addresses,
+        names=before.names if same else tuple(sorted(addresses)),
     )
 
 
@@ -72,12 +72,12 @@ def news(before: View, now: View) -> dict[str, Any]:
         "common": _changed(before.common, now.common),
         "otherwise": {name: _changed(now.common, own) for name, own in now.otherwise.items()},
     }
-    if before.places is not now.places:
-        places_before = before.places
+    if before.addresses is not now.addresses:
+        addresses_before = before.addresses
         changes["places"] = {
-            name: at for name, at in now.places.items() if places_before.get(name) != at
+            name: at for name, at in now.addresses.items() if addresses_before.get(name) != at
         }
-        changes["left"] = [name for name in places_before if name not in now.places]
+        changes["left"] = [name for name in addresses_before if name not in now.addresses]
     return changes
 
 
@@ -87,17 +87,18 @@ def updated(before: View, news: Mapping[str, Any]) -> View:
         before = View()  # a member that was away for long gets all
     elif news["since"] != before.number:
         raise ValueError(f"news since {news['since']}, known is {before.number}")
-    places, names = before.places, before.names
+    addresses, names = before.addresses, before.names
     if "places" in news:
         left = {*news["left"]}
-        places = {name: at for name, at in places.items() if name not in left} | news["places"]
-        names = tuple(sorted(places))
+        kept = {name: at for name, at in addresses.items() if name not in left}
+        addresses = kept | news["places"]
+        names = tuple(sorted(addresses))
     common = {**before.common, **news["common"]}
     return View(
         number=int(news["view"]),
         common=common,
         otherwise={name: {**common, **own} for name, own in news["otherwise"].items()},
-        places=places,
+        addresses=addresses,
         names=names,
     )
 

@@ -212,6 +212,7 @@ def _shares(lines: Iterable[Line]) -> dict[tuple[int, int, int], dict[int, Line]
 def _contributions(
     commit: Line, shares: Mapping[tuple[int, int, int], Mapping[int, Line]], verdict: Verdict
 ) -> Iterator[Line]:
+    """Yield the shares that a commit consists of; note what does not fit together."""
     world = commit["world"]
     given = shares.get((commit["step"], commit["quorum"], world), {})
     for rank in range(world):
@@ -272,6 +273,7 @@ def _wrong_records(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Print what the audit logs of a folder prove; return 1 if anything is wrong."""
     parser = argparse.ArgumentParser(
         prog="trainwright_runtime audit",
         description="Prove from audit logs that each record was trained exactly once per epoch.",

@@ -74,6 +74,7 @@ class Order:
         return {**self.describe(), "checksum": zlib.crc32(self.of(epoch).numpy().tobytes())}
 
     def describe(self) -> dict[str, Any]:
+        """Return what determines the order, for the log and for other workers to compare."""
         description: dict[str, Any] = {
             "records": len(self),
             "seed": self._seed,
@@ -84,6 +85,7 @@ class Order:
         return {**description, "sampler": type(self._sampler).__qualname__}
 
     def _make(self, epoch: int) -> torch.Tensor:
+        """Compute the order of an epoch."""
         if self._sampler is None:
             return (
                 permutation(self._records, self._seed, epoch)
@@ -181,6 +183,7 @@ class Cursor:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a position. Raise ValueError if it is one in another order of records."""
         for key, value in self.order.identity(state["epoch"]).items():
             if state.get(key) != value:
                 raise ValueError(
@@ -303,6 +306,7 @@ class _Ring:
         return self.reader.read(span, lambda span: self._following(span, members, batch))
 
     def plan(self, span: Span) -> Plan:
+        """Return the records of a span, for a reader to read."""
         if self._epochs is not None and span.epoch >= self._epochs:
             return Plan(span.dataset, [])
         order = self.cursors[span.dataset].order.of(span.epoch)
@@ -317,6 +321,7 @@ class _Ring:
         self.reader = None
 
     def _following(self, span: Span, members: Members, batch: int) -> Span:
+        """Return the span after this one, of the next dataset or epoch where this one's ends."""
         following = self.cursors[span.dataset].following(span, members, batch)
         if following is not None:
             return following

@@ -182,6 +182,7 @@ def is_update(parts: Collection[str]) -> bool:
 
 
 def _copied(parts: Parts) -> Parts:
+    """Return parts whose tensors are copies on the CPU."""
     return {
         name: Part(
             part.values,

@@ -93,6 +93,8 @@ class Gradients:
                 parameter.grad = None
 
     def _hook(self, bucket: _Bucket) -> Callable[[torch.nn.Parameter], None]:
+        """Return a hook that moves a gradient into its bucket, and sends complete buckets."""
+
         def arrived(parameter: torch.nn.Parameter) -> None:
             bucket.take(parameter)
             bucket.used.add(parameter)

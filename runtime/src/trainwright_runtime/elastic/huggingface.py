@@ -132,6 +132,7 @@ class _Logs:
         self._log(run)
 
     def after_epoch(self, run: Training) -> None:
+        """Log and evaluate at the end of an epoch if the Trainer's arguments request it."""
         trainer = self._trainer
         self.be(run.rank)
         self._flow.on_epoch_end(trainer.args, trainer.state, trainer.control)
@@ -163,6 +164,7 @@ def _require_followed(trainer: Trainer) -> None:
 
 
 def _arguments(args: TrainingArguments) -> Iterator[str]:
+    """Yield each argument that elastic training does not follow, and what to do instead."""
     for field in fields(TrainingArguments):
         value = getattr(args, field.name)
         if field.name not in _FOLLOWED and value and value != field.default:

@@ -84,6 +84,7 @@ class _Stream:
         self._dry = False
 
     def read(self, request: _Request) -> _Read:
+        """Return the records of a request, and open its shard if that is not open there."""
         shard = request.epoch, request.shard
         if self._shard != shard or request.first < self._position:
             self._shard, self._position = shard, request.first
@@ -156,6 +157,7 @@ class Leases:
         return self._read_local(members, batch)
 
     def _read_local(self, members: Members, batch: int) -> Iterator[tuple[Share, list[Piece]]]:
+        """Yield the records of each local step, with the share up to it, until the shard ends."""
         shard = self._leases.get(members.names[members.rank])
         begin = last = self._offsets.get(shard or "", 0)
         for _ in range(self._local_steps if shard else 0):
@@ -236,6 +238,7 @@ class Leases:
         return leases, waiting
 
     def _read(self, request: _Request) -> _Read:
+        """Return what was read ahead if that is what is requested, else read it now."""
         ahead = self._reader.pending
         if ahead is not None:
             same = replace(ahead, kept=request.kept) == request
@@ -247,6 +250,7 @@ class Leases:
         return self._reader.result()
 
     def _ordered(self, epoch: int) -> list[str]:
+        """Return the shards in the order of an epoch."""
         if not self._shuffle:
             return list(self._shards.names)
         # A key of its own for each shard and epoch: no generator whose algorithm may change.

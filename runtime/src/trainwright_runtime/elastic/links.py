@@ -34,16 +34,21 @@ class Links:
     """A worker's connections to the coordinator: for its heartbeats and for its requests."""
 
     def __init__(
-        self, place: tuple[str, str], timeouts: Timeouts, *, name: str, replaced: Callable[[], bool]
+        self,
+        coordinator: tuple[str, str],
+        timeouts: Timeouts,
+        *,
+        name: str,
+        replaced: Callable[[], bool],
     ) -> None:
-        """`place` is the coordinator's address and process."""
-        self.place = place
+        """`coordinator` is the coordinator's address and process."""
+        self.coordinator = coordinator
         self._timeouts, self._replaced = timeouts, replaced
-        self._channel, _ = connected(place[0], CONNECT, life=place[1])
+        self._channel, _ = connected(coordinator[0], CONNECT, life=coordinator[1])
         self._channel.connection.settimeout(_TICK)
         self._requested: dict[str, Any] = {}  # the last time
         self._members = View()  # of which the coordinator sends the news
-        self._heart = Heart(place[0], name, timeouts.heartbeat / 3)
+        self._heart = Heart(coordinator[0], name, timeouts.heartbeat / 3)
 
     def quorum(
         self, question: dict[str, Any], *, newcomer: bool, meanwhile: Callable[[], object]

@@ -192,9 +192,9 @@ class NodePeers:
         self._together("open", host)
         return self._node.gather(self._own.address)
 
-    def form(self, place: Sequence[str], rank: int, world: int, token: int) -> None:
+    def form(self, coordinator: Sequence[str], rank: int, world: int, token: int) -> None:
         try:
-            self._together("form", list(place), rank, world, token)
+            self._together("form", list(coordinator), rank, world, token)
         except FAILURES:
             self.sever()  # some of the processes may be connected
             raise
@@ -253,6 +253,7 @@ class NodePeers:
         self._run(do, arguments)
 
     def _run(self, do: str, arguments: Sequence[Any]) -> None:
+        """Do this process's part; raise an error if any process of the node has failed to."""
         failure: Exception | None = None
         try:
             getattr(self._own, do)(*arguments)

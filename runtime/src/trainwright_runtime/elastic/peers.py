@@ -46,8 +46,8 @@ class Peers(Protocol):
     def open(self, host: str) -> list[str]:
         """Return the addresses at which newcomers find the state, one per local rank."""
 
-    def form(self, place: Sequence[str], rank: int, world: int, token: int) -> None:
-        """Connect with the members of a quorum."""
+    def form(self, coordinator: Sequence[str], rank: int, world: int, token: int) -> None:
+        """Connect with the members of a quorum, whose `coordinator` is an address and a process."""
 
     def send(self, step: int) -> None:
         """Let newcomers fetch the state, until the step is committed or given up."""
@@ -122,13 +122,13 @@ class ProcessPeers:
             self._group = GROUPS[self._backend](self._patience)
         return [self.address]
 
-    def form(self, place: Sequence[str], rank: int, world: int, token: int) -> None:
+    def form(self, coordinator: Sequence[str], rank: int, world: int, token: int) -> None:
         assert self._group is not None
         _synchronize()
         self._group.abort(errored=False)
         self._part()
-        coordinator, life = place
-        self._store = StoreClient(coordinator, f"{token}", self._patience, life=life)
+        address, life = coordinator
+        self._store = StoreClient(address, f"{token}", self._patience, life=life)
         # As torchft's Manager does: the processes of a node meet those of the same local rank.
         store = PrefixStore(f"{self._local_rank}", self._store)
         self._group.connect(store, rank, world, token)

@@ -56,6 +56,7 @@ def _serve(
     requests: SimpleQueue[Request | None],
     results: SimpleQueue[Result | Exception],
 ) -> None:
+    """Put the result of each request, or its error, until the request None."""
     while (request := requests.get()) is not None:
         try:
             results.put(work(request))

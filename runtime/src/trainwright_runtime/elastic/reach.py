@@ -71,6 +71,7 @@ class Reach:
             self._changed.notify_all()
 
     def _try_again(self) -> None:
+        """Try to connect with workers that were not reached, until all are reached or gone."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: not self._unreached, _AGAIN)
@@ -102,6 +103,7 @@ def unreached(addresses: Mapping[str, str]) -> dict[str, str]:
 
 
 def _reached(addresses: Mapping[str, str]) -> set[str]:
+    """Return the names of addresses that accept a connection in time, all tried at once."""
     with selectors.DefaultSelector() as selector:
         reached = {name for name, address in addresses.items() if _begun(selector, name, address)}
         deadline = time.monotonic() + _CONNECT
@@ -175,6 +177,7 @@ _LOOK = (
 
 
 def _follows(apart: Mapping[str, Any], *, few: bool) -> str:
+    """Return in words what follows from leaving a worker out."""
     if few:
         return "without it too few workers are left, and all wait until that is mended"
     needed = display_name(apart["needed"])

@@ -202,7 +202,7 @@ class Replica(Membership):
     def settled(self) -> bool:
         if self._links is None or self._reach.unreached:
             return False
-        if self._links.place != (self._session.coordinator, self._session.life):
+        if self._links.coordinator != (self._session.coordinator, self._session.life):
             return False
         return self._session.settled(speaks=self._speaks)
 
@@ -373,9 +373,9 @@ class Replica(Membership):
         channel, _ = connected(coordinator, CONNECT)
         with closing(channel):
             channel.write({"place": ""})
-            place = str(channel.read().get("place", ""))
-        if place:
-            self._own.follow(place)
+            address = str(channel.read().get("place", ""))
+        if address:
+            self._own.follow(address)
 
     def _learn(self) -> None:
         while self._own is not None and self._own.learn():
@@ -424,6 +424,7 @@ class Replica(Membership):
         return self._token != 0 and members.values("group") == {self._token}
 
     def _note_apart(self, quorum: Quorum) -> None:
+        """Note who is left out of steps. Raise CutOff if this worker is for too long."""
         names = quorum.members.names
         self._apart.note(quorum.apart, names, few=quorum.few)
         self._reach.note(chain(names, (each["worker"] for each in quorum.apart)))
@@ -441,13 +442,13 @@ class Replica(Membership):
         names = members.names
         assert self._links is not None
         # No two groups may meet under the same name: not in one life of a coordinator, nor in two.
-        token = zlib.crc32(f"{quorum} {self._links.place[1]}".encode()) or 1
+        token = zlib.crc32(f"{quorum} {self._links.coordinator[1]}".encode()) or 1
         self._token = 0
         rank = names.index(self._name)
         if not self._reach_all(members, f"{token}"):
             return False
         before, self._members = self._members, None
-        self._peers.form(self._links.place, rank, len(names), token)
+        self._peers.form(self._links.coordinator, rank, len(names), token)
         self._token = token
         self._members = Members(quorum=token, rank=rank, names=names)
         if rank == 0:
@@ -457,15 +458,15 @@ class Replica(Membership):
     def _reach_all(self, members: View, group: str) -> bool:
         """Whether all members can connect with each other; none waits for one that cannot."""
         others = {
-            name: place.partition(" ")[0]
-            for name, place in members.places.items()
+            name: address.partition(" ")[0]
+            for name, address in members.addresses.items()
             if name != self._name
         }
         if not others:
             return True
         fine = self._reach.reaches(others)
         assert self._links is not None
-        coordinator, life = self._links.place
+        coordinator, life = self._links.coordinator
         with closing(StoreClient(coordinator, group, self._address.patience, life=life)) as store:
             return agreed(store, len(members.names), fine=fine)
 
@@ -486,7 +487,7 @@ class Replica(Membership):
                     while self._own is not None and self._callbacks.position() != position:
                         if not self._own.learn(_LAST):
                             break
-                    self._peers.receive(members.places[source].split(), step)
+                    self._peers.receive(members.addresses[source].split(), step)
                     self._unused = False
                     self._peers.load()
                     self._step, self._followed = step, False
@@ -503,6 +504,7 @@ class Replica(Membership):
         self._peers.sever()
 
     def _connect(self) -> Links:
+        """Connect to the coordinator, and let newcomers find this worker's state."""
         address = self._address
         coordinator, life = self._session.reach()
         host = own_address_towards(coordinator)

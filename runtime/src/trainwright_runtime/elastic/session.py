@@ -235,6 +235,7 @@ class Session:
             self._thread.start()
 
     def _beat(self) -> None:
+        """Report this worker's state again and again, in a thread of its own."""
         pause = _BEAT
         while not self._closed.wait(pause):
             try:

@@ -829,6 +829,7 @@ class Training:
         return (self._progress.epoch, self._progress.dataset) == (self._epoch, name)
 
     def _in_turn(self, name: str) -> None:
+        """Raise an error if it is not the turn of this dataset in the epoch."""
         order = list(self._progress.sources)
         if name not in order:
             raise KeyError(f"no dataset {name}; there are {', '.join(order)}")

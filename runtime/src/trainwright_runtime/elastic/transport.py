@@ -84,6 +84,7 @@ class Received(UserDict[str, Any]):
         self, shard: torch.Tensor, *,
         dim: int | None, shape: list[int], stride: list[int], ranks: list[int],
     ) -> DTensor:  # fmt: skip
+        """Return the sharded tensor that a shard is part of."""
         mesh, placement = self._mesh, Replicate() if dim is None else Shard(dim)
         assert mesh is not None, f"sharded over the ranks {ranks}"
         placements: list[Placement] = [placement]
@@ -193,9 +194,10 @@ def pack(state: State) -> dict[str, Part]:
     return {name: _packed(part, f"/{name}") for name, part in state.items()}
 
 
-def _packed(part: object, place: str) -> Part:
+def _packed(part: object, path: str) -> Part:
+    """Return the tensors of a part, of sharded ones the shards, and the rest as JSON."""
     tensors: dict[str, torch.Tensor] = {}
-    values = tree.encode(part, place, tensors)
+    values = tree.encode(part, path, tensors)
     shards = {name: _described(name, t) for name, t in tensors.items() if isinstance(t, DTensor)}
     for name, tensor in tensors.items():
         if tensor.layout is not torch.strided:
@@ -364,6 +366,7 @@ class Stream:
         self._channel, self._progress = channel, progress
 
     def fill(self, tensor: torch.Tensor) -> None:
+        """Fill a tensor's memory from the connection."""
         data = _memory(torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()))
         while data:
             received = self._channel.readinto(data[:CHUNK_BYTES])
@@ -398,6 +401,7 @@ class _Offer:
             self._changed.notify_all()
 
     def withdraw(self) -> None:
+        """Stop offering the state; disconnect its readers. Raise TimeoutError if one stays."""
         with self._changed:
             self._parts = None
             for reader in self._readers:

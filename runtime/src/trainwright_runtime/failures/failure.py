@@ -13,9 +13,9 @@ import logging
 import os
 import re
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from trainwright_runtime.failures import causes, exit_codes
@@ -67,7 +67,7 @@ class Record:
     def encode(self) -> bytes:
         """Return one line that is short enough for an atomic write to a pipe."""
         kept = self
-        while len(line := json.dumps(_fields(kept)).encode() + b"\n") > _RECORD_BYTES:
+        while len(line := json.dumps(asdict(kept)).encode() + b"\n") > _RECORD_BYTES:
             kept = replace(kept, error=kept.error[: len(kept.error) // 2])
         return line
 
@@ -84,10 +84,6 @@ class Record:
             )
         except (ValueError, KeyError, TypeError):
             return None
-
-
-def _fields(record: Record) -> dict[str, object]:
-    return {name: getattr(record, name) for name in Record.__slots__}
 
 
 def error_line(error: BaseException) -> str:
@@ -206,6 +202,7 @@ def _public(failure: Failure, environ: Mapping[str, str]) -> Failure:
 
 
 def _append(public: Failure, environ: Mapping[str, str]) -> None:
+    """Append the failure to the metrics file of its worker, if there is one."""
     folder = environ.get("TRAINWRIGHT_METRICS_DIR")
     if folder and public.worker:
         event = Event(
@@ -289,7 +286,9 @@ def message(failure: Failure) -> bytes:
 
 
 def _bounded(fields: dict[str, object]) -> bytes:
-    for length in _lengths():
+    """Return the fields as JSON of at most TERMINATION_BYTES: texts are cut as far as necessary."""
+    length = TERMINATION_BYTES
+    while True:
         kept = {
             key: value[:length] if isinstance(value, str) else value
             for key, value in fields.items()
@@ -298,15 +297,7 @@ def _bounded(fields: dict[str, object]) -> bytes:
         text = json.dumps(kept, ensure_ascii=False).encode(errors="backslashreplace")
         if len(text) <= TERMINATION_BYTES:
             return text
-    raise AssertionError("empty fields fit")
-
-
-def _lengths() -> Iterator[int]:
-    length = TERMINATION_BYTES
-    while length:
-        yield length
         length //= 2
-    yield 0
 
 
 def _termination_log(environ: Mapping[str, str]) -> Path | None:

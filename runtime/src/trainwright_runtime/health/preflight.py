@@ -115,6 +115,7 @@ def _words(error: OSError) -> str:
 
 
 def _shm(site: _Site, least: float | None) -> str:
+    """Check the room in /dev/shm, and that it can be written."""
     if not _SHM.is_dir():
         return "" if least is None else "there is no /dev/shm"
     trouble = _too_little(_SHM, least, _LEAST_SHM)
@@ -125,6 +126,7 @@ def _shm(site: _Site, least: float | None) -> str:
 
 
 def _memory(site: _Site, least: float | None) -> str:
+    """Check that the container's memory is there on the node, or the minimum of it."""
     limit, used = cgroup.memory_limit(), cgroup.memory_used()
     available = cgroup.memory_available()
     if least is not None and limit is not None and limit < least:
@@ -154,6 +156,7 @@ def _checkpoint(site: _Site, least: float | None) -> str:
 
 
 def _ports(site: _Site, least: float | None) -> str:
+    """Check that the ports that this node is to listen at are free."""
     placement = site.placement
     ports = [site.coordinator_port] if site.coordinator_port else []
     # Nodes of an elastic job on one machine share the address: only the first listens there.
@@ -207,6 +210,7 @@ def _probe(folder: Path) -> None:
 
 
 def _is_free(port: int) -> bool:
+    """Whether nothing listens at a port of this machine."""
     with socket.socket() as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

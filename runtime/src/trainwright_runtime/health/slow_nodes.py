@@ -109,6 +109,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _slow(measured: Sequence[tuple[str, tuple[float, float]]], factor: float) -> dict[str, str]:
+    """Return the slow nodes by name, each with what it is slow at."""
     slow: dict[str, str] = {}
     for index, what in enumerate(("computes", "exchanges 4 MiB with its neighbours")):
         times = [took[index] for _, took in measured]

@@ -85,5 +85,4 @@ _STATES = {
 
 def _where(state: str, frames: Sequence[stacks.Frame]) -> str:
     frame = stacks.own_frame(frames)
-    place = f"at {frame}" if frame else "it does not answer"
-    return _STATES.get(state, place)
+    return _STATES.get(state, f"at {frame}" if frame else "it does not answer")

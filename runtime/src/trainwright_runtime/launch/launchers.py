@@ -60,14 +60,14 @@ class Launcher:
     name: str
     sets: str  # what it gives, for the documentation
     recognises: Callable[[Environ], bool]
-    place: Callable[[Environ], Placement]
+    placement: Callable[[Environ], Placement]
 
 
 def recognise(environ: Environ) -> Placement:
     """Return this container's placement. Raise EnvironmentMistake if the variables conflict."""
     for launcher in LAUNCHERS:
         if launcher.recognises(environ):
-            return replace(launcher.place(environ), launcher=launcher.name)
+            return replace(launcher.placement(environ), launcher=launcher.name)
     raise AssertionError("the last launcher recognises everything")
 
 
@@ -82,6 +82,7 @@ def _text(environ: Environ, name: str, expected: str) -> str:
 
 
 def _number(environ: Environ, name: str, *, low: int = 0, below: int | None = None) -> int:
+    """Return a variable's number. Raise EnvironmentMistake if it is not one in this range."""
     expected = f"a number from {low}" + (" up" if below is None else f" to {below - 1}")
     value = _text(environ, name, expected)
     if not (value.isascii() and value.isdecimal()):
@@ -108,6 +109,7 @@ def _address(environ: Environ, name: str) -> str:
 
 
 def _nodes(environ: Environ, name: str) -> Nodes:
+    """Return the nodes that a variable sets. Raise EnvironmentMistake for anything else."""
     expected = "a number of nodes, or MIN:MAX"
     value = _text(environ, name, expected)
     low, colon, high = value.partition(":")
@@ -162,7 +164,7 @@ def _by_rank(environ: Environ, rank: int, nodes: int | None, prefix: str = "") -
     )
 
 
-def _place_process(environ: Environ) -> Placement:
+def _of_process(environ: Environ) -> Placement:
     for name in FIVE:
         _text(environ, name, f"a value, as {', '.join(FIVE)} are set together for each process")
     world = _number(environ, "WORLD_SIZE", low=1)
@@ -171,7 +173,8 @@ def _place_process(environ: Environ) -> Placement:
     return replace(_by_rank(environ, rank, None), world_size=world, per_process=True)
 
 
-def _place_elastic(environ: Environ) -> Placement:
+def _of_elastic_policy(environ: Environ) -> Placement:
+    """Return the placement of a pod whose nodes meet at a rendezvous."""
     endpoint = environ["PET_RDZV_ENDPOINT"]
     if "MASTER_ADDR" in environ:
         raise EnvironmentMistake(
@@ -227,7 +230,8 @@ def _settings(environ: Environ) -> dict[str, str]:
     return settings
 
 
-def _place_master(environ: Environ) -> Placement:
+def _of_master(environ: Environ) -> Placement:
+    """Return the placement in a PyTorchJob with a Master, whose WORLD_SIZE counts processes."""
     nodes, procs = _fixed_nodes(environ, "PET_NNODES"), _procs(environ)
     rank = _number(environ, "RANK", below=nodes)  # of the pod: the operator never multiplies it
     # The operator multiplies only if nprocPerNode is a number.
@@ -241,10 +245,11 @@ def _place_master(environ: Environ) -> Placement:
     return replace(_by_rank(environ, rank, nodes), procs=procs)
 
 
-def _place_trainer(environ: Environ) -> Placement:
+def _of_trainer(environ: Environ) -> Placement:
+    """Return the placement in a TrainJob of Trainer v2."""
     nodes = _fixed_nodes(environ, "PET_NNODES")
     if nodes == 1 and "PET_MASTER_ADDR" not in environ:
-        return replace(_place_alone(environ), procs=_procs(environ))
+        return replace(_of_single_node(environ), procs=_procs(environ))
     if "PET_MASTER_ADDR" not in environ:
         raise EnvironmentMistake(
             "MASTER_ADDR",
@@ -252,30 +257,32 @@ def _place_trainer(environ: Environ) -> Placement:
             f"the name of node 0 of {nodes}: a PyTorchJob without a Master needs elasticPolicy",
         )
     rank = _number(environ, "PET_NODE_RANK", below=nodes)
-    place = _by_rank(environ, rank, nodes, "PET_")
-    return replace(place, procs=_procs(environ), names=_numbered(place.master_addr, nodes))
+    placement = _by_rank(environ, rank, nodes, "PET_")
+    return replace(placement, procs=_procs(environ), names=_numbered(placement.master_addr, nodes))
 
 
-def _place_indexed(environ: Environ) -> Placement:
+def _of_indexed_job(environ: Environ) -> Placement:
+    """Return the placement in a JobSet or an Indexed Job."""
     # Pods of a JobSet or a batch Job do not learn how many they are and where the first one
     # is, so the manifest does.
     nodes = _number(environ, "TRAINWRIGHT_NNODES", low=1)
     rank = _number(environ, "JOB_COMPLETION_INDEX", below=nodes)
     if nodes == 1 and "TRAINWRIGHT_MASTER_ADDR" not in environ:
-        return _place_alone(environ)
-    place = _by_rank(
+        return _of_single_node(environ)
+    placement = _by_rank(
         {"TRAINWRIGHT_MASTER_PORT": str(DEFAULT_PORT), **environ}, rank, nodes, "TRAINWRIGHT_"
     )
-    return replace(place, names=_numbered(place.master_addr, nodes))
+    return replace(placement, names=_numbered(placement.master_addr, nodes))
 
 
-def _place_variables(environ: Environ) -> Placement:
+def _of_node_variables(environ: Environ) -> Placement:
     world = _number(environ, "WORLD_SIZE", low=1)
     rank = _number(environ, "RANK", below=world)
     return replace(_by_rank(environ, rank, None), world_size=world)
 
 
-def _place_alone(environ: Environ) -> Placement:
+def _of_single_node(environ: Environ) -> Placement:
+    """Return the placement of a node without others."""
     return Placement(
         node=_node_name(environ),
         nodes=Nodes(low=1, high=1),
@@ -292,25 +299,25 @@ LAUNCHERS = (
         name="torchrun",
         sets="all five variables for each process, `TORCHELASTIC_RUN_ID`",
         recognises=lambda environ: "TORCHELASTIC_RUN_ID" in environ,
-        place=_place_process,
+        placement=_of_process,
     ),
     Launcher(
         name="Lattice agent",
         sets="all five variables for each process, `LATTICE_NNODES`, `LATTICE_RDZV_ID`",
         recognises=lambda environ: bool(_LATTICE & environ.keys()),
-        place=_place_process,
+        placement=_of_process,
     ),
     Launcher(
         name="another launcher of processes",
         sets="all five variables for each process: accelerate, mpirun wrappers and the like",
         recognises=lambda environ: "LOCAL_RANK" in environ,
-        place=_place_process,
+        placement=_of_process,
     ),
     Launcher(
         name="PyTorchJob with elasticPolicy",
         sets="`PET_RDZV_ENDPOINT`, `PET_NNODES=MIN:MAX`, `PET_NPROC_PER_NODE`, `PET_MAX_RESTARTS`",
         recognises=lambda environ: "PET_RDZV_ENDPOINT" in environ,
-        place=_place_elastic,
+        placement=_of_elastic_policy,
     ),
     Launcher(
         name="PyTorchJob with a Master",
@@ -319,14 +326,14 @@ LAUNCHERS = (
         recognises=lambda environ: (
             "PET_NNODES" in environ and bool({"RANK", "WORLD_SIZE", "MASTER_ADDR"} & environ.keys())
         ),
-        place=_place_master,
+        placement=_of_master,
     ),
     Launcher(
         name="Trainer v2",
         sets="`PET_NNODES`, `PET_NODE_RANK`, `PET_NPROC_PER_NODE`, `PET_MASTER_ADDR`, "
         "`PET_MASTER_PORT`",
         recognises=lambda environ: "PET_NNODES" in environ,
-        place=_place_trainer,
+        placement=_of_trainer,
     ),
     Launcher(
         name="JobSet or Indexed Job",
@@ -334,18 +341,18 @@ LAUNCHERS = (
         "`TRAINWRIGHT_MASTER_ADDR` (node 0's name in the headless service) and "
         "`TRAINWRIGHT_MASTER_PORT` (29500)",
         recognises=lambda environ: "JOB_COMPLETION_INDEX" in environ,
-        place=_place_indexed,
+        placement=_of_indexed_job,
     ),
     Launcher(
         name="variables of each node",
         sets="`RANK` of the node, `WORLD_SIZE` of processes, `MASTER_ADDR`, `MASTER_PORT`",
         recognises=lambda environ: bool({"RANK", "WORLD_SIZE", "MASTER_ADDR"} & environ.keys()),
-        place=_place_variables,
+        placement=_of_node_variables,
     ),
     Launcher(
         name="no launcher",
         sets="nothing: one node, 127.0.0.1 and a free port",
         recognises=lambda environ: True,
-        place=_place_alone,
+        placement=_of_single_node,
     ),
 )

@@ -68,6 +68,7 @@ def resolve(placement: Placement, options: Options, machine: Machine) -> Layout:
 
 
 def _nproc(placement: Placement, options: Options, machine: Machine) -> int:
+    """Return the processes of this node. Raise an error if options and launcher contradict."""
     wanted, given = options.nproc_per_node, placement.procs
     if options.ray:  # Ray starts the processes, and the one program has no rank among others
         return wanted if isinstance(wanted, int) else 1
@@ -88,6 +89,7 @@ def _nproc(placement: Placement, options: Options, machine: Machine) -> int:
 
 
 def _nodes(placement: Placement, options: Options, nproc: int) -> Nodes:
+    """Return the nodes of the job. Raise an error if options and launcher contradict."""
     wanted = options.nnodes
     if placement.per_process:
         return wanted or Nodes(low=1, high=1)

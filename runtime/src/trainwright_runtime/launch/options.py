@@ -125,6 +125,7 @@ def _split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _program(argv: Sequence[str]) -> Program:
+    """Return the program of the arguments after `--`. Raise UsageError if there is none."""
     if argv[:1] == ["-m"]:
         if len(argv) < 2 or not argv[1]:
             raise UsageError("-m needs the name of a module: -- -m module [arguments]")
@@ -199,6 +200,7 @@ def _positive(text: str) -> int:
 
 
 def _checks(text: str) -> Mapping[str, float | None]:
+    """Return the checks of --preflight, each with its minimum or None, in their usual order."""
     if text in ("none", ""):
         return {}
     minimums: dict[str, float | None] = {}
@@ -218,6 +220,7 @@ def _size(text: str) -> float:
 
 
 def _minimum(name: str, value: str) -> float:
+    """Return the minimum of a check, in bytes, or as a factor for `collective`."""
     if name in SIZED_CHECKS:
         try:
             return _size(value)
@@ -243,6 +246,7 @@ def _nodes(text: str) -> Nodes:
 
 
 def _seconds(text: str) -> float:
+    """Return an option's seconds."""
     try:
         seconds = float(text)
     except ValueError:

@@ -94,6 +94,7 @@ def _tell_ranks(environ: Mapping[str, str]) -> None:
 
 
 def _run(argv: Sequence[str]) -> None:
+    """Run a script or a module as Python itself would."""
     if argv[0] == "-m":
         module = argv[1]
         sys.argv = [module, *argv[2:]]
@@ -157,6 +158,7 @@ def _failed(error: BaseException, *, oom_killed: bool) -> int:
 
 
 def _cause(error: BaseException, *, oom_killed: bool) -> causes.Cause | None:
+    """Return the cause of an exception, or None if it is unknown."""
     cause = failure.cause_of(error, oom_killed=oom_killed)
     distributed = sys.modules.get("torch.distributed")
     if cause is None and distributed is not None and isinstance(error, distributed.DistError):
@@ -167,6 +169,7 @@ def _cause(error: BaseException, *, oom_killed: bool) -> causes.Cause | None:
 
 
 def _print(error: BaseException, cause: causes.Cause | None) -> None:
+    """Print an exception on stderr: its traceback, or one line where that tells more."""
     if isinstance(error, errors.RuntimeFailure):
         print(f"trainwright_runtime: {error}", file=sys.stderr)  # noqa: T201
         return
@@ -199,6 +202,7 @@ def _record_for_torchrun(error: BaseException) -> None:
 
 
 def _own_failure(code: int, line: str, cause: causes.Cause | None) -> failure.Failure:
+    """Return this process's failure, for a report without an entrypoint of ours."""
     rank, node = (os.environ.get(name, "") for name in ("RANK", "GROUP_RANK"))
     return failure.Failure(
         who=f"rank {rank}",
@@ -287,6 +291,7 @@ def keep_groups(groups: ModuleType) -> None:
 
 
 def _destroy_process_groups() -> None:
+    """Destroy the process groups that the program has left open."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available():
         return

@@ -275,6 +275,7 @@ class Process:
                 self._records = None
 
     def _wait(self, pumps: Iterable[threading.Thread], events: Events) -> None:
+        """Wait for the process, end its group, and report its end once all output is written."""
         if hasattr(os, "waitid"):
             # WNOWAIT keeps the process id ours until its group is killed: DataLoader workers and
             # other children must not outlive it, nor keep its pipes open.
@@ -472,6 +473,7 @@ def _write(
     relabel: _Relabel | _RelabelAsJson,
     tail: Tail | None,
 ) -> None:
+    """Write lines to our own stream, and keep them in the tail."""
     if not lines:
         return
     # A progress bar rewrites its line after each carriage return: the last state is what counts.

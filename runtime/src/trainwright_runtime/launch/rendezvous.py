@@ -20,18 +20,13 @@ _CONNECT = 5.0  # seconds for one attempt to connect
 _REMIND = 30.0  # seconds between lines about waiting still
 
 
-def wait_for(host: str, port: int, timeout: float) -> None:
-    """Return once host:port accepts a connection; raise Unreachable after `timeout` seconds.
+def wait_for(addresses: Sequence[tuple[str, int]], timeout: float) -> None:
+    """Return once one of them accepts a connection; raise Unreachable after `timeout` seconds.
 
-    Never called on the node that is `host`: nothing listens there before its process starts.
+    Never called on the node that has the address: nothing listens there before its process starts.
     """
-    wait_for_one([(host, port)], timeout)
-
-
-def wait_for_one(places: Sequence[tuple[str, int]], timeout: float) -> None:
-    """Return once one of them accepts a connection; raise Unreachable after `timeout` seconds."""
-    names = " or ".join(f"{host}:{port}" for host, port in places)
-    keep_trying(names, timeout, partial(_try_all, places))
+    names = " or ".join(f"{host}:{port}" for host, port in addresses)
+    keep_trying(names, timeout, partial(_try_all, addresses))
 
 
 def keep_trying(names: str, timeout: float, attempt: Callable[[], T]) -> T:
@@ -75,9 +70,9 @@ def _unresolved(host: str, error: OSError) -> str:
     return f"the name {host} cannot be resolved ({error.strerror or error}): is its pod there?"
 
 
-def _try_all(places: Sequence[tuple[str, int]]) -> None:
+def _try_all(addresses: Sequence[tuple[str, int]]) -> None:
     """Raise OSError with all that is wrong if none of them accepts a connection."""
-    troubles = [_try(host, port) for host, port in places]
+    troubles = [_try(host, port) for host, port in addresses]
     if None not in troubles:
         raise OSError("; ".join(dict.fromkeys(str(each) for each in troubles)))
 
@@ -85,11 +80,11 @@ def _try_all(places: Sequence[tuple[str, int]]) -> None:
 def _try(host: str, port: int) -> str | None:
     """Try to connect: return None, or what is wrong if it fails."""
     try:
-        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         return _unresolved(host, error)
     trouble = ""
-    for family, kind, protocol, _, address in addresses:
+    for family, kind, protocol, _, address in resolved:
         try:
             with socket.socket(family, kind, protocol) as client:
                 client.settimeout(_CONNECT)

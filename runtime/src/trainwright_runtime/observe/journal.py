@@ -227,6 +227,7 @@ class Lines:
         self._file.close()
 
     def _flush(self) -> None:
+        """Write a line of the steps that were not written yet."""
         if not self._pending:
             return
         samples, seconds, data_wait = zip(*self._pending, strict=True)
@@ -246,6 +247,7 @@ class Lines:
         self._pending.clear()
 
     def _write(self, record: Record) -> None:
+        """Append a record. The first failure to write is logged, further ones are not."""
         # One unbuffered write per line: what was written survives a SIGKILL of the process.
         line = b"\n" * self._torn + encode(record)
         try:

@@ -122,6 +122,7 @@ class TrainJobStatus:
         return (self._clock() - self._began[0]) / (self._step - self._began[1])
 
     def _run(self) -> None:
+        """Post the status whenever it has changed, at most once per interval."""
         while not self._closed.is_set():
             self._changed.wait()
             self._changed.clear()
@@ -131,6 +132,7 @@ class TrainJobStatus:
         self._send()
 
     def _send(self) -> None:
+        """Post the status now; log only the first of several failures."""
         if not self._facts:
             return
         try:

@@ -60,6 +60,7 @@ class _Run:
     def process(
         self, argv: list[str], environ: Mapping[str, str], label: logs.Label, *, quiet: bool
     ) -> Process:
+        """Start a process of Ray or the program."""
         return Process(
             argv,
             environ,
@@ -81,6 +82,7 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
 
 
 def _lead(run: _Run) -> int:
+    """Run node 0: wait for the other nodes, start Ray, run the program, end all nodes."""
     placement, port = run.layout.placement, free_port()
     with closing(Gang(placement, run.layout.nodes.high, run.events)) as gang:
         with gang.failing_together():
@@ -138,6 +140,7 @@ def _program(run: _Run, address: str) -> Process:
 
 
 def _done(run: _Run, program: Process) -> int:
+    """Return the exit code of the program that has ended. Raise an error if a lost node is why."""
     if program.exit_code == exit_codes.DONE:
         return exit_codes.DONE
     if lost := _lost(run.events):
@@ -161,10 +164,11 @@ def _lost(events: Events) -> errors.RuntimeFailure | None:
 
 
 def _follow(run: _Run) -> int:
+    """Run another node: join node 0, start Ray, and end when node 0 does."""
     placement, timeout = run.layout.placement, run.options.rendezvous_timeout
     channel, port = join(placement, timeout)
     with closing(channel):
-        wait_for(placement.master_addr, port, timeout)
+        wait_for([(placement.master_addr, port)], timeout)
         start = node.Start(
             node=placement.node_rank or 0,
             name=placement.node,

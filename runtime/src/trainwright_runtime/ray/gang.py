@@ -130,6 +130,7 @@ class Gang:
                 self._left(node, name, channel)
 
     def _entered(self, node: int, name: str, channel: Channel) -> bool:
+        """Note that a node has connected; return False if it is not expected."""
         with self._changed:
             # A container that was started again takes the place of its predecessor.
             if self._formed or not 0 < node < self._nodes:
@@ -139,6 +140,7 @@ class Gang:
         return True
 
     def _left(self, node: int, name: str, channel: Channel) -> None:
+        """Note that a node's connection has ended, which is a failure while the program runs."""
         with self._changed:
             if self._members.get(node, ("", None))[1] is not channel:
                 return
@@ -159,6 +161,7 @@ def join(where: Placement, timeout: float) -> tuple[Channel, int]:
 
 
 def _joined(where: Placement, address: str, deadline: float) -> tuple[Channel, int]:
+    """Return the connection to node 0, and Ray's port, in one attempt."""
     channel = connect(address, RAY, max(1.0, min(_CONNECT, deadline - time.monotonic())))
     try:
         channel.keep_alive(idle=_IDLE, interval=_INTERVAL)

@@ -93,7 +93,7 @@ class Start:
 
     def argv(self, options: Options, folder: str) -> list[str]:
         """Return the command of https://docs.ray.io/en/latest/cluster/cli.html#ray-start."""
-        place = (
+        role = (
             ["--head", f"--port={self.port}", "--include-dashboard=false"]
             if self.head
             else [f"--address={self.master}:{self.port}"]
@@ -101,7 +101,7 @@ class Start:
         store = store_size(options)
         return [
             *(sys.executable, "-m", "trainwright_runtime.ray.node", "start", "--block"),
-            *place,
+            *role,
             f"--node-ip-address={self.address}",
             f"--node-name={self.name}",
             f"--temp-dir={folder}",

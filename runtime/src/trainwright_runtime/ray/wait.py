@@ -28,6 +28,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _alive(address: str) -> set[str]:
+    """Return the names of the nodes that are in the cluster now."""
     import ray
 
     try:

@@ -49,16 +49,17 @@ class Candidates:
 
     @classmethod
     def _listed(cls, listed: str, where: Placement, environ: Mapping[str, str]) -> Candidates:
+        """Return the candidates of a list such as "a:29511,b:29511"."""
         addresses = tuple(part.strip() for part in listed.split(","))
         for address in addresses:
             host, _, port = address.rpartition(":")
             if not (host and port.isdecimal() and 0 < int(port) < 65536):
                 raise EnvironmentMistake(LIST, listed, "host:port, separated by commas")
         named = cls(addresses=addresses, own=None)
-        return replace(named, own=_own([host for host, _ in named.places], where, environ))
+        return replace(named, own=_own([host for host, _ in named.hosts_and_ports], where, environ))
 
     @property
-    def places(self) -> list[tuple[str, int]]:
+    def hosts_and_ports(self) -> list[tuple[str, int]]:
         return [split(address) for address in self.addresses]
 
     @property

@@ -88,6 +88,7 @@ def _require_no_copies(environ: Mapping[str, str]) -> None:
 
 
 def _run(layout: Layout, options: Options, environ: Mapping[str, str], notes: Path) -> int:
+    """Train with the files of the workers' notes in the folder `notes`; return the exit code."""
     candidates = Candidates.of(layout, options, environ)
     team = _Team(
         options=options,
@@ -108,7 +109,9 @@ def _run(layout: Layout, options: Options, environ: Mapping[str, str], notes: Pa
             team.coordinator = _coordinator(candidates, layout, options, environ)
             team.start(team.coordinator)
         else:
-            node_processes.watch(candidates.places, options.rendezvous_timeout, team.events)
+            node_processes.watch(
+                candidates.hosts_and_ports, options.rendezvous_timeout, team.events
+            )
         for child in _workers(layout, options, environ, candidates.seen_from_here, notes):
             team.workers.append(child)
         team.start_workers()
@@ -146,6 +149,7 @@ def _max_replicas(layout: Layout, options: Options) -> int:
 def _workers(
     layout: Layout, options: Options, environ: Mapping[str, str], coordinator: str, notes: Path
 ) -> list[_Child]:
+    """Return the workers of this node, not started yet."""
     inherited = {
         name: value
         for name, value in environ.items()
@@ -212,8 +216,9 @@ class _NodeStore:
 def _coordinator(
     candidates: Candidates, layout: Layout, options: Options, environ: Mapping[str, str]
 ) -> _Child:
+    """Return the coordinator of this node, not started yet."""
     assert candidates.own is not None
-    host, port = candidates.places[candidates.own]
+    host, port = candidates.hosts_and_ports[candidates.own]
     if layout.nodes.high == 1 and len(candidates.addresses) == 1 and LIST not in environ:
         host = "127.0.0.1"  # its workers alone connect
     # As a training process, so that it does not outlive a killed entrypoint and keep the port.
@@ -342,6 +347,7 @@ class _Team:
         return next_event(self.events, min(moments, default=None))
 
     def _start_what_is_due(self) -> None:
+        """Start each process whose pause is over."""
         now = time.monotonic()
         for child in [*self.workers, *([self.coordinator] if self.coordinator else [])]:
             if child.due is None or child.due > now:
@@ -355,6 +361,7 @@ class _Team:
         return self.coordinator is not None and process is self.coordinator.process
 
     def _replace_coordinator(self, process: Process) -> None:
+        """Schedule a restart of the coordinator. Raise Unreachable if it keeps ending at once."""
         assert self.coordinator is not None
         if process.exit_code == coordinator.STEPPED_DOWN:  # another one serves, or will
             self.coordinator.started_at = 0.0

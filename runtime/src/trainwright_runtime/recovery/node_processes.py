@@ -17,7 +17,7 @@ from trainwright_runtime.launch.launchers import Placement
 from trainwright_runtime.launch.layout import Layout
 from trainwright_runtime.launch.options import DEFAULT_RESTARTS, Options
 from trainwright_runtime.launch.processes import Events, Failed, Process, stop
-from trainwright_runtime.launch.rendezvous import wait_for_one
+from trainwright_runtime.launch.rendezvous import wait_for
 
 _log = logging.getLogger(__name__)
 
@@ -92,12 +92,12 @@ def max_restarts(layout: Layout, options: Options) -> int:
     return 0 if options.recovery == "none" else DEFAULT_RESTARTS
 
 
-def watch(places: Sequence[tuple[str, int]], timeout: float, events: Events) -> None:
-    """Wait in the background until one of `places` answers; put Failed on `events` if none does."""
+def watch(addresses: Sequence[tuple[str, int]], timeout: float, events: Events) -> None:
+    """Wait in the background until one address answers; put Failed on `events` if none does."""
 
     def wait() -> None:
         try:
-            wait_for_one(places, timeout)
+            wait_for(addresses, timeout)
         except errors.Unreachable as error:
             events.put(Failed(error))
 

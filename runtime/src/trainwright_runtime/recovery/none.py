@@ -72,6 +72,9 @@ class _Context:
 
 
 def _supervise(processes: list[Process], context: _Context, events: Events) -> int:
+    """Wait for all processes; after a signal or the first failure, stop them. Return the exit
+    code.
+    """
     running = len(processes)
     while running:
         match events.get():

@@ -103,6 +103,7 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
 def _train(
     layout: Layout, options: Options, environ: Mapping[str, str], rendezvous: RendezvousHandler
 ) -> int:
+    """Run torch's agent until training is over; return the exit code."""
     spec = WorkerSpec(
         role=node_processes.ROLE,
         local_world_size=layout.nproc,
@@ -146,6 +147,7 @@ class Agent(SimpleElasticAgent):
         return node_processes.exit_code_after(self._processes, number, self._options.grace_period)
 
     def _start_workers(self, worker_group: WorkerGroup) -> dict[int, int]:
+        """Start the processes of an attempt; return their process ids by local rank."""
         spec = worker_group.spec
         attempt = spec.max_restarts - self._remaining_restarts
         if attempt:
@@ -191,6 +193,7 @@ class Agent(SimpleElasticAgent):
         stop(self._processes, death_sig, grace)
 
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
+        """Return the state of the processes; report the first failure among them."""
         diagnosed = diagnose(self._processes, node_processes.node_of(self._layout.placement))
         if diagnosed is not None:
             self.exit_code = failure.report(diagnosed, self._environ)
@@ -307,6 +310,7 @@ class OneNode(RendezvousHandler):
 
 
 def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
+    """Return the rendezvous of the nodes, once this one is connected to it."""
     placement = layout.placement
     if layout.nodes.high == 1:
         return StorePerAttempt(OneNode(), placement.master_addr)
@@ -330,7 +334,7 @@ def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
     )
     server = _opened(placement, port)
     if server is None:
-        wait_for(placement.master_addr, port, options.rendezvous_timeout)
+        wait_for([(placement.master_addr, port)], options.rendezvous_timeout)
     connect = partial(_connected, parameters.endpoint, options.rendezvous_timeout)
     # Two connections: waiting for a value must not delay signs of life.
     stores = (connect("rounds"), connect("values"))

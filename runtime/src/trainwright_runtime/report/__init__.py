@@ -48,6 +48,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments."""
     parser = argparse.ArgumentParser(
         prog="trainwright_runtime report",
         description="Sum up the metrics files of one job, and draw them over time.",
@@ -100,6 +101,7 @@ def _beside(path: Path) -> Path:
 
 
 def _write(job: Job, output: Path, paths: Sequence[Path]) -> None:
+    """Write a picture or a page. Raise ReportError if the file cannot be written."""
     if output.suffix == ".html":
         words = ["python", "-m", "trainwright_runtime", "report", *map(str, paths), "--json"]
         content = html(job, visible(shlex.join(words))).encode()
@@ -128,6 +130,7 @@ def _moment(text: str) -> float:
 
 
 def _duration(text: str) -> float:
+    """Return the seconds of an argument."""
     try:
         seconds = float(text)
     except ValueError:

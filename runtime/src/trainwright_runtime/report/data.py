@@ -44,6 +44,7 @@ def data(job: Job) -> dict[str, object]:
 
 
 def _failure(worker: str, event: Event) -> dict[str, object]:
+    """Return a failure as data."""
     code = event.fields.get("exit_code")
     return {
         "worker": worker,
@@ -56,6 +57,7 @@ def _failure(worker: str, event: Event) -> dict[str, object]:
 
 
 def _attempts(job: Job) -> Iterator[dict[str, object]]:
+    """Yield the attempts of all workers as data."""
     for worker in job.workers:
         for number, attempt in enumerate(worker.attempts, start=1):
             first, last = attempt.steps or (None, None)

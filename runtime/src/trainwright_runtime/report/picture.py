@@ -56,6 +56,7 @@ def png(job: Job, dpi: int = 100) -> bytes:
 
 
 def _figure(job: Job) -> Figure:
+    """Return the figure: throughput, world size and events over time, and the split of time."""
     from matplotlib.figure import Figure
 
     unit, unit_name = next((size, name) for size, name, best in _UNITS if job.duration <= best)
@@ -117,6 +118,7 @@ def _plot_throughput(axes: Axes, job: Job, unit: float) -> None:
 
 
 def _plot_world_size(axes: Axes, job: Job, unit: float) -> None:
+    """Draw the world size over time."""
     from matplotlib.ticker import MaxNLocator
 
     starts, sizes = zip(*job.world_sizes, (job.duration, 0), strict=True)
@@ -129,6 +131,7 @@ def _plot_world_size(axes: Axes, job: Job, unit: float) -> None:
 
 
 def _plot_events(axes: Axes, job: Job, unit: float) -> None:
+    """Draw a row of marks for the events of each name."""
     for row, (name, times) in enumerate(job.events.items()):
         marker, color = _MARKS.get(name, _OTHER_MARK)
         axes.scatter(
@@ -151,6 +154,7 @@ _COLORS = ("0.8", "tab:olive", "tab:orange", "tab:green", "tab:purple", "tab:blu
 
 
 def _plot_split(axes: Axes, job: Job) -> None:
+    """Draw the parts of the workers' time as one bar."""
     left = 0.0
     for name, color in zip(PARTS, _COLORS, strict=True):
         share = getattr(job.split, name) / (job.split.wall or 1.0)

@@ -16,6 +16,7 @@ def text(job: Job) -> str:
 
 
 def summary(job: Job) -> Iterator[tuple[str, str]]:
+    """Yield the name and the value of each fact about a job."""
     samples = sum(steps.samples for steps in job.steps)
     count = sum(steps.steps for steps in job.steps)
     seconds = sum(steps.seconds for steps in job.steps)

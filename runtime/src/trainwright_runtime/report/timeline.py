@@ -88,6 +88,7 @@ def _kind(item: Happened) -> Kind:
 
 
 def _checkpoints(group: Sequence[Happened]) -> str:
+    """Return in words how many checkpoints there were, and for how long training stood still."""
     stalls = [item.event.number("stall") for item in group if item.event.name == _CHECKPOINT]
     saved = [item.event for item in group if item.event.name == _SAVED]
     parts = [f"{plural(len(stalls), 'stall')} of {duration(sum(stalls))}"] if stalls else []

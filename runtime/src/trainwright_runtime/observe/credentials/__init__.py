@@ -320,6 +320,7 @@ def _program(word: str) -> str:
 
 
 def _of_argument(program: str, words: list[re.Match[str]]) -> Iterator[Found]:
+    """Yield the password that the last of these words is to a program, if it is one."""
     before = [match.group() for match in words[:-1]]
     for command in _COMMANDS:
         if program in command.programs.split() and command.behind in (*before, ""):
@@ -651,6 +652,7 @@ def _bare(value: re.Match[str]) -> str:
 
 
 def _of_names(text: str) -> Iterator[Found]:
+    """Yield values whose name means that they are credentials."""
     if not _may_be_named(text):
         return
     text = _unescaped(text)
