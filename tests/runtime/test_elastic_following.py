@@ -135,7 +135,7 @@ _MEMBER = {
 
 
 def test_where_there_is_no_room_for_a_copy_none_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "_memory", lambda: 1e6)
+    monkeypatch.setattr(following, "_available_memory", lambda: 1e6)
     with _followed() as (followers, newcomer, taken):
         followers.begin(lambda: _state(1))
         with pytest.raises(OSError, match="closed"):

@@ -643,7 +643,7 @@ def test_a_vote_that_arrives_after_its_election_was_given_up_does_not_count(
     while sent.get(timeout=60)[1]["do"] != "withdraw":
         pass
     granted = {"given": True, "number": request["number"], "finished": False, "duplicate": False}
-    voter._answered(requested, granted)
+    voter._reply_handler(requested, granted)
     while (again := sent.get(timeout=60)[1])["do"] != "vote":
         pass
     while sent.get(timeout=60)[1]["do"] != "withdraw":  # of the next one too: with its own vote

@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
         with _stoppable():
             code = _train(options.parse(argv, os.environ), os.environ)
     except errors.RuntimeFailure as error:
-        return _failed(error, os.environ)
+        return _report_failure(error, os.environ)
     failure.clear_message(code, os.environ)
     return code
 
@@ -72,7 +72,7 @@ def _command(module: str, argv: Sequence[str]) -> int:
     return code
 
 
-def _failed(error: errors.RuntimeFailure, environ: Mapping[str, str]) -> int:
+def _report_failure(error: errors.RuntimeFailure, environ: Mapping[str, str]) -> int:
     """Report an error that ended the entrypoint itself, and return the exit code."""
     try:
         node = node_processes.node_of(recognise(environ))
@@ -96,11 +96,11 @@ def _train(wanted: Options, environ: Mapping[str, str]) -> int:
         Machine(gpus=machine.gpus, has_gpu_driver=machine.has_gpu_driver, cores=machine.cores),
     )
     _check(wanted.program)
-    environ = {**environ, **_identified(layout, environ)}
+    environ = {**environ, **_identify_run(layout, environ)}
     recovery = _recovery(layout, wanted)
     _log.info("%s, %s", layout, "Ray" if recovery == "ray" else f"recovery {recovery}")
     if recovery == "launcher":
-        _become(layout, wanted, environ)
+        _replace_process(layout, wanted, environ)
     preflight.run(layout, wanted, environ)
     code: int = _imported(recovery).run(layout, wanted, environ)
     return code
@@ -117,7 +117,7 @@ def _imported(recovery: str) -> ModuleType:
         ) from error
 
 
-def _identified(layout: Layout, environ: Mapping[str, str]) -> Mapping[str, str]:
+def _identify_run(layout: Layout, environ: Mapping[str, str]) -> Mapping[str, str]:
     """Return the variables that identify the run, and set them for this process: it may listen too.
 
     Raise EnvironmentMistake if the run's secret cannot be read or is too short.
@@ -156,10 +156,10 @@ def _ray(layout: Layout) -> str:
     return "ray"
 
 
-def _become(layout: Layout, wanted: Options, environ: Mapping[str, str]) -> None:
+def _replace_process(layout: Layout, wanted: Options, environ: Mapping[str, str]) -> None:
     """Replace this process with the training process that the launcher has already placed."""
     command = node_processes.argv(wanted)
-    os.execve(command[0], command, {**environ, **node_processes.settings(layout, wanted)})  # noqa: S606
+    os.execve(command[0], command, {**environ, **node_processes.manifest_variables(layout, wanted)})  # noqa: S606
 
 
 def _check(program: Program) -> None:

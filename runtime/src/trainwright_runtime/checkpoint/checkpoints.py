@@ -309,7 +309,7 @@ class Checkpoints:
         if isinstance(last, _Save):
             fill = partial(write_files, directory, ranks=ranks, snapshot=last.snapshot)
         else:
-            self._trained, missing = ranks.first(
+            self._trained, missing = ranks.on_first(
                 lambda: (self._trained, self._trained and self._lacks(last.step))
             )
             if copies is None or not missing:
@@ -379,7 +379,7 @@ class Checkpoints:
         if not self._copies_at(step):
             return False, True
         mine = (requested or not wait, not requested or _multiple(step, self._every))
-        decisions, stops = zip(*ranks.every((mine, noted())), strict=True)
+        decisions, stops = zip(*ranks.gather((mine, noted())), strict=True)
         return (False, True) if any(stops) else decisions[0]
 
     def _copies_at(self, step: int) -> bool:
@@ -402,7 +402,7 @@ class Checkpoints:
         """
         listed = deque(self._copies.listed() if self._copies else ())
         if listed:
-            stored = ranks.first(self._newest_stored)
+            stored = ranks.on_first(self._newest_stored)
             copied = self._load_copy(state, ranks, listed, least=stored)
             if copied is not None:
                 return copied
@@ -447,7 +447,7 @@ class Checkpoints:
         """Load from the directory and return the step. Each of the `listed` copies in memory is
         tried before the checkpoints that are older than it.
         """
-        candidates = ranks.first(
+        candidates = ranks.on_first(
             lambda: [(path, seal(path), own) for path, own in self._candidates()]
         )
         damaged: list[str] = []
@@ -456,13 +456,13 @@ class Checkpoints:
             copied = self._load_copy(state, ranks, listed, least=least)
             if copied is not None:
                 return copied
-            problems = ranks.each(partial(defect, checkpoint, ranks.rank, ranks.count))
+            problems = ranks.on_all(partial(defect, checkpoint, ranks.rank, ranks.count))
             problem = next(filter(None, problems), None)
             try:
                 if problem is None:
                     return restore(stored_source(checkpoint, ranks), state, ranks)
             finally:
-                if ranks.first(partial(_replaced, checkpoint, sealed, listed=own)):
+                if ranks.on_first(partial(_replaced, checkpoint, sealed, listed=own)):
                     raise _ReplacedError
             damaged.append(f"{checkpoint}: {problem}")
             if own:
@@ -536,11 +536,13 @@ class Checkpoints:
     ) -> _Unsaved | None:
         """Write a checkpoint; return None or the failure, the same on all ranks."""
         try:
-            begun = ranks.first(lambda: directory.begin(step))
-            folder = ranks.each(lambda: directory.stage(begun))[ranks.rank]
+            begun = ranks.on_first(lambda: directory.begin(step))
+            folder = ranks.on_all(lambda: directory.stage(begun))[ranks.rank]
             try:
                 written = fill(folder)
-                ranks.first(lambda: directory.publish(folder, written.digests, self._retention()))
+                ranks.on_first(
+                    lambda: directory.publish(folder, written.digests, self._retention())
+                )
             finally:
                 directory.abandon(folder)  # does nothing once it is published
         except OSError as error:
@@ -553,7 +555,7 @@ class Checkpoints:
             if ranks.rank == 0:
                 _log.error("%s", failure)
             # By the clock of one rank: all have to stop at the same save.
-            return _Unsaved(step, failure, *ranks.first(lambda: (started, time.perf_counter())))
+            return _Unsaved(step, failure, *ranks.on_first(lambda: (started, time.perf_counter())))
         if ranks.rank == 0:
             seconds = time.perf_counter() - started
             self._saved.put(Saved(step, seconds, written.size))

@@ -167,7 +167,7 @@ class Directory:
         `digests` are those of its files, which are synced already. Return the checkpoint's path.
         """
         assert self._writer is not None, "a folder to publish comes from begin()"
-        name = _hidden_step(folder)
+        name = folder.name.split("-", 3)[3]  # as `begin` has put it together
         write_synced(folder / DIGESTS, sums(digests))
         _sync(folder)
         # Everything that takes space happens before the first rename: a full disk must not leave
@@ -291,10 +291,6 @@ class _Writer:
 def _remove_trees(folders: Iterable[Path]) -> None:
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _hidden_step(folder: Path) -> str:
-    return folder.name.split("-", 3)[3]
 
 
 def _alive(lock: Path) -> bool:

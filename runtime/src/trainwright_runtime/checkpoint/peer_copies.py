@@ -96,7 +96,7 @@ class Copies:
         self.path = path
         self._ranks = ranks
         self._kept: str | None = None
-        identities = ranks.every(_identity(path))
+        identities = ranks.gather(_identity(path))
         _raise_first(identities)
         nodes = list(dict.fromkeys(identities))
         self._node_of = [nodes.index(identity) for identity in identities]
@@ -116,7 +116,7 @@ class Copies:
 
     def begin(self, step: int) -> Path:
         """Remove all copies but the newest, then return a new hidden folder for this node."""
-        name = self._ranks.first(lambda: f".step-{step:010}.{secrets.token_hex(4)}")
+        name = self._ranks.on_first(lambda: f".step-{step:010}.{secrets.token_hex(4)}")
         folder = self.path / name
 
         def make() -> None:
@@ -133,7 +133,7 @@ class Copies:
         mine = {name: (folder / name).stat().st_size for name in names if name not in _ON_ALL}
         transfers = [
             Transfer(name, size, rank, self._neighbour(rank))
-            for rank, files in enumerate(self._ranks.every(mine))
+            for rank, files in enumerate(self._ranks.gather(mine))
             for name, size in files.items()
             if len(self._members) > 1
         ]
@@ -143,7 +143,7 @@ class Copies:
             buffers = [self._buffer(folder, transfer) for transfer in transfers]
         except OSError as error:
             refused = error
-        _raise_first(self._ranks.every(refused))  # nothing is sent unless all have room
+        _raise_first(self._ranks.gather(refused))  # nothing is sent unless all have room
         exchange(self._ranks, transfers, buffers)
 
     def _buffer(self, folder: Path, transfer: Transfer) -> Tensor | None:
@@ -156,7 +156,7 @@ class Copies:
 
     def publish(self, folder: Path, digests: Mapping[str, str]) -> None:
         """Make a copy visible on all nodes, with the files that every node needs."""
-        shared = self._ranks.first(
+        shared = self._ranks.on_first(
             lambda: {name: (folder / name).read_bytes() for name in _ON_ALL}
         ) | {DIGESTS: sums(digests)}
 
@@ -189,7 +189,7 @@ class Copies:
 
     def listed(self) -> list[Listed]:
         """Return the copies that nodes have, in the order to try them: the newest first."""
-        listings = self._ranks.every(self._listing() if self._leads else {})
+        listings = self._ranks.gather(self._listing() if self._leads else {})
         names = {name for listing in listings for name in listing}
         candidates = []
         for name in sorted(names, key=lambda name: (step_of(name), name), reverse=True):
@@ -229,7 +229,7 @@ class Copies:
                     _log.warning("%s %s", path, problem)
         holders: dict[str, list[int]] = {}
         sizes: dict[str, int] = {}
-        for rank, files in enumerate(self._ranks.every(mine)):
+        for rank, files in enumerate(self._ranks.gather(mine)):
             for file, size in files.items():
                 holders.setdefault(file, []).append(self._node_of[rank])
                 sizes[file] = size
@@ -262,7 +262,7 @@ class Copies:
         copy must have no defect.
         """
         metadata, state = (
-            self._ranks.of(
+            self._ranks.on_rank(
                 self._members[copy.holders[name][0]][0],
                 (self.path / copy.name / name).read_bytes,
             )
@@ -281,7 +281,7 @@ class Copies:
         """
         rank = self._ranks.rank
         first = rank % len(names) if names else 0
-        requested = self._ranks.every([*names[first:], *names[:first]])
+        requested = self._ranks.gather([*names[first:], *names[:first]])
         for turn in range(max(map(len, requested))):
             transfers, buffers = [], []
             for target, wanted in enumerate(requested):
@@ -315,7 +315,7 @@ class Copies:
                 work()
             except OSError as error:
                 failure = error
-        _raise_first(self._ranks.every(failure))
+        _raise_first(self._ranks.gather(failure))
 
 
 class CopyReader(Reader):

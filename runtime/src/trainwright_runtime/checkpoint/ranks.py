@@ -27,11 +27,11 @@ class Ranks:
             self.group = dist.new_group(backend="gloo")
             self.rank, self.count = dist.get_rank(), dist.get_world_size()
 
-    def first(self, work: Callable[[], T]) -> T:
+    def on_first(self, work: Callable[[], T]) -> T:
         """Run `work` on the first rank; return its result, or raise its error, on every rank."""
-        return self.of(0, work)
+        return self.on_rank(0, work)
 
-    def of(self, rank: int, work: Callable[[], T]) -> T:
+    def on_rank(self, rank: int, work: Callable[[], T]) -> T:
         """Run `work` on one rank, and return or raise its outcome on every rank."""
         outcome: list[object] = [None, None]
         if self.rank == rank:
@@ -45,7 +45,7 @@ class Ranks:
             raise outcome[1]
         return outcome[0]  # type: ignore[return-value]
 
-    def every(self, value: T) -> list[T]:
+    def gather(self, value: T) -> list[T]:
         """Return the values of all ranks, in order of rank, on every rank."""
         if self.group is None:
             return [value]
@@ -53,7 +53,7 @@ class Ranks:
         dist.all_gather_object(values, value, group=self.group)
         return values  # type: ignore[return-value]
 
-    def each(self, work: Callable[[], T]) -> list[T]:
+    def on_all(self, work: Callable[[], T]) -> list[T]:
         """Run `work` on every rank, and return all results on each, or raise the OSError of the
         first rank that has one.
 
@@ -65,7 +65,7 @@ class Ranks:
             result = work()
         except OSError as error:
             failed = error
-        outcomes = self.every((result, failed))
+        outcomes = self.gather((result, failed))
         if blame := next((error for _, error in outcomes if error is not None), None):
             raise blame
         return [value for value, _ in outcomes]  # type: ignore[misc]

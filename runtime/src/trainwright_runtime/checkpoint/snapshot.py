@@ -105,7 +105,7 @@ def write_files(
             size = sum((folder / name).stat().st_size for name in writer.files.digests)
         except OSError as error:
             refused = error
-    parts = ranks.every(_Part(snapshot.values, writer.files.digests, size, refused))
+    parts = ranks.gather(_Part(snapshot.values, writer.files.digests, size, refused))
     if blame := next((part.refused for part in parts if part.refused), None):
         raise blame
     if failed:
@@ -123,7 +123,7 @@ def write_files(
         "state": values,
     }
     text = json.dumps(document, indent=1).encode()
-    digests[STATE] = ranks.first(lambda: write_synced(folder / STATE, text))
+    digests[STATE] = ranks.on_first(lambda: write_synced(folder / STATE, text))
     return Written(digests, sum(part.size for part in parts) + len(text))
 
 
@@ -131,7 +131,7 @@ def deliver(
     directory: Directory | Objects, folder: Path, *, ranks: Ranks, copies: Copies, copy: Copy
 ) -> Written:
     """Write the files of a copy to the directory, each by a rank on a node that has that file."""
-    ranks.each(lambda: directory.collect(folder, copies.deliver(copy, folder)))
+    ranks.on_all(lambda: directory.collect(folder, copies.deliver(copy, folder)))
     return Written(dict(copy.digests), sum(copy.sizes.values()))
 
 
@@ -155,7 +155,7 @@ def stored_source(checkpoint: Path | ObjectPath, ranks: Ranks) -> Source:
     """Return a stored checkpoint to load from. Raise CheckpointError if it cannot be read."""
     reader = Reader(checkpoint)
     try:
-        text, metadata = ranks.first(
+        text, metadata = ranks.on_first(
             lambda: ((checkpoint / STATE).read_text(), reader.read_metadata())
         )
     except OSError as error:

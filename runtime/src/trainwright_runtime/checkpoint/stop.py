@@ -63,9 +63,9 @@ class StopSignal:
         if self in _OPEN:
             _OPEN.remove(self)
         if signal.getsignal(signal.SIGTERM) == self._note:
-            signal.signal(signal.SIGTERM, self._before() or signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, self._earlier_handler() or signal.SIG_DFL)
 
-    def _before(self) -> Handler:
+    def _earlier_handler(self) -> Handler:
         """Return the handler before this one, skipping those that were closed since."""
         previous = self._previous
         while isinstance(stop := getattr(previous, "__self__", None), StopSignal):

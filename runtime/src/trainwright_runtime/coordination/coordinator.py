@@ -158,7 +158,8 @@ def main(argv: Sequence[str]) -> int:
         "alone, where the names add none",
     )
     options = parser.parse_args(argv)
-    timeouts, bind = Timeouts.of(os.environ), options.bind
+    timeouts = Timeouts.of(os.environ)
+    addresses = own_addresses(*options.bind.split(",")) if options.bind else ()
     grace = float(os.environ.get("TRAINWRIGHT_GRACE_PERIOD", _GRACE))
     _warn_of_low_limit(raise_limit(), options.max_replicas)
     candidates = options.candidates.split(",") if options.candidates else []
@@ -174,6 +175,6 @@ def main(argv: Sequence[str]) -> int:
         patience=Patience(
             least=options.min_replicas, heartbeat=timeouts.heartbeat, join=timeouts.join
         ),
-        addresses=own_addresses(*bind.split(",")) if bind else (),
+        addresses=addresses,
     )
     return serve(registry, election, stop, least=options.min_replicas, grace=grace)

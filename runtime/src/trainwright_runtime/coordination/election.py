@@ -52,7 +52,7 @@ class Election:
         self._heard = now()
         self._closed = threading.Event()
         others = [each for each in range(self._count) if each != index]
-        self._peers = {each: _Peer(candidates[each], self._answered(each)) for each in others}
+        self._peers = {each: _Peer(candidates[each], self._reply_handler(each)) for each in others}
 
     @property
     def finished(self) -> bool:
@@ -85,7 +85,7 @@ class Election:
                 continue
             number = self._request_votes()
             with self._lock:
-                if self._lock.wait_for(lambda: now() < self._until(), _ANSWER):
+                if self._lock.wait_for(lambda: now() < self._elected_until(), _ANSWER):
                     self._won = True
                     break
                 self._withdraw(number)
@@ -98,7 +98,7 @@ class Election:
             self._finished = True
         number = self._request_votes()
         with self._lock:
-            return self._lock.wait_for(lambda: self._known(number), _ANSWER)
+            return self._lock.wait_for(lambda: self._is_known_to_majority(number), _ANSWER)
 
     def resign(self) -> None:
         """Stop being the coordinator, and let another candidate take over at once."""
@@ -144,15 +144,15 @@ class Election:
 
     def _expire(self) -> None:
         """Stop being the coordinator, for good, once another candidate may have been elected."""
-        if self._won and now() >= self._until():
+        if self._won and now() >= self._elected_until():
             self._lost = True
 
-    def _until(self) -> float:
+    def _elected_until(self) -> float:
         if now() < self._duplicate + LENGTH:
             return _NEVER
         return lease.held_until(self._granted.values(), self._count)
 
-    def _known(self, number: int) -> bool:
+    def _is_known_to_majority(self, number: int) -> bool:
         granted = [each for each in self._confirmed.values() if each >= number]
         return len(granted) >= lease.needed(self._count)
 
@@ -164,7 +164,7 @@ class Election:
             self._number += 1
             requested = now()
             request = self._request("vote", self._number)
-            self._take(self._index, requested, self.answer(request))
+            self._note_reply(self._index, requested, self.answer(request))
             for peer in self._peers.values():
                 peer.send(request, requested)
             return self._number
@@ -173,14 +173,14 @@ class Election:
         who = {"candidate": self._index, "process": self._process}
         return {"do": do, **who, "number": number, "finished": self._finished}
 
-    def _answered(self, voter: int) -> Callable[[float, Mapping[str, Any]], None]:
+    def _reply_handler(self, voter: int) -> Callable[[float, Mapping[str, Any]], None]:
         def take(requested: float, reply: Mapping[str, Any]) -> None:
             with self._lock:
-                self._take(voter, requested, reply)
+                self._note_reply(voter, requested, reply)
 
         return take
 
-    def _take(self, voter: int, requested: float, reply: Mapping[str, Any]) -> None:
+    def _note_reply(self, voter: int, requested: float, reply: Mapping[str, Any]) -> None:
         """Note a candidate's reply to a request for its vote. The caller holds the lock."""
         self._finished = self._finished or bool(reply["finished"])
         if reply["duplicate"]:
@@ -212,7 +212,7 @@ class _Peer:
     """A sender to another candidate: of the newest request only, since that voids older ones."""
 
     def __init__(self, address: str, answered: Callable[[float, Mapping[str, Any]], None]) -> None:
-        self._address, self._answered = address, answered
+        self._address, self._reply_handler = address, answered
         self._lock = threading.Condition()
         self._next: tuple[Mapping[str, Any], float] | None = None
         self._idle = True
@@ -239,7 +239,7 @@ class _Peer:
                 assert self._next is not None
                 (request, requested), self._next, self._idle = self._next, None, False
             try:
-                self._answered(requested, self._exchange(request))
+                self._reply_handler(requested, self._exchange(request))
             except (OSError, ValueError, KeyError, TypeError):
                 self._disconnect()
 

@@ -15,10 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from trainwright_runtime.checkpoint.objects import ObjectPath
+from typing import Protocol
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +75,17 @@ def read(path: Path) -> Life:
         return Life()
 
 
-def record(directory: Path | ObjectPath, epochs: int, step: int) -> None:
+class ObjectStorePath(Protocol):
+    """A path in object storage: `checkpoint` has it, which is not imported here."""
+
+    def __truediv__(self, name: str, /) -> ObjectStorePath: ...
+
+    def read_text(self) -> str: ...
+
+    def write_bytes(self, content: bytes, /) -> object: ...
+
+
+def record(directory: Path | ObjectStorePath, epochs: int, step: int) -> None:
     """Record where checkpoints are that `epochs` are trained and the program's end has run."""
     text = json.dumps({"epochs": epochs, "step": step}).encode() + b"\n"
     try:
@@ -93,7 +100,7 @@ def record(directory: Path | ObjectPath, epochs: int, step: int) -> None:
         log.error("%s could not be written: %s", directory / _FINISHED, error.strerror or error)
 
 
-def recorded_epochs(directory: Path | ObjectPath) -> int:
+def recorded_epochs(directory: Path | ObjectStorePath) -> int:
     """Return how many epochs are recorded there as trained to the end; 0 if none."""
     try:
         return int(json.loads((directory / _FINISHED).read_text())["epochs"])

@@ -111,9 +111,9 @@ class Quorums:
     def beat(self, worker: str) -> None:
         """Note that a worker is alive."""
         with self._changed:
-            self._hear(worker)
+            self._note_alive(worker)
 
-    def _hear(self, worker: str) -> float:
+    def _note_alive(self, worker: str) -> float:
         self._heard[worker] = now = self._now()
         self._probed.pop(worker, None)
         return now
@@ -127,7 +127,7 @@ class Quorums:
     def request(self, worker: str, member: Mapping[str, Any]) -> Request:
         """Note that a worker requests the next step; return the request, for `answer`."""
         with self._changed:
-            request = Request(worker=worker, member=member, at=self._hear(worker))
+            request = Request(worker=worker, member=member, at=self._note_alive(worker))
             self._reports[worker] = _report(member)
             self._disputed = self._disputed or bool(member["unreached"])
             self._requests[worker] = request

@@ -149,7 +149,7 @@ class Registry:
                 while silent:
                     if awaited or not self._is_quiet(worker):  # paused, or its network is lost
                         self.leave(worker, channel)
-                    elif self._is_missed():
+                    elif self._is_awaited():
                         channel.write({"report": ""})
                         awaited = True
                     silent = yield patience
@@ -164,7 +164,7 @@ class Registry:
                     worker = message["worker"]
                     channel.write(self._reply(message, channel))
                 else:
-                    self._serve_one(message, channel, request)
+                    self._answer_message(message, channel, request)
         except (OSError, ValueError, KeyError, TypeError):
             pass  # it has ended, or is not a worker
         finally:
@@ -177,14 +177,14 @@ class Registry:
         with self._lock:
             return self._activities.does(worker, QUIET)
 
-    def _is_missed(self) -> bool:
+    def _is_awaited(self) -> bool:
         """Whether other workers wait for the quiet ones (see `activity.QUIET`)."""
         joining = self.quorums.joining()
         with self._lock:
             run = self._run
             return bool(joining or run.newcomers or run.completed or run.leader)
 
-    def _serve_one(
+    def _answer_message(
         self, message: Mapping[str, Any], channel: Channel, request: dict[str, Any]
     ) -> None:
         """Answer a message that is neither a report nor a heartbeat."""
@@ -198,9 +198,9 @@ class Registry:
         elif "withdraw" not in message:  # else it was answered before
             request |= message["quorum"]
             checked(request, REQUEST)
-            self._put_together({**request}, channel)
+            self._answer_step_request({**request}, channel)
 
-    def _put_together(self, member: Mapping[str, Any], channel: Channel) -> None:
+    def _answer_step_request(self, member: Mapping[str, Any], channel: Channel) -> None:
         """Answer a worker's request for the next step, once, even if the worker gives up."""
         self._require_serving()
         ticket = self.quorums.request(member["replica_id"], member)
@@ -292,10 +292,10 @@ class Registry:
                 "answer": answer,
                 "lineage": self._run.lineage,
                 "joining": joining,
-                **self._others(worker, message),
+                **self._waiting_and_late(worker, message),
             }
 
-    def _others(self, worker: str, message: Mapping[str, Any]) -> dict[str, str]:
+    def _waiting_and_late(self, worker: str, message: Mapping[str, Any]) -> dict[str, str]:
         """Return names of workers: "waiting" for this one, if it has been in one step for too long,
         and "late", for which it waits: in a step, or in program code between steps."""
         doing, holders = message.get("doing", ""), self._run.holders

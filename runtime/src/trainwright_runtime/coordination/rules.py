@@ -86,22 +86,24 @@ def enter(
     lineage without it. Then it waits until workers that would know have had time to come back.
     """
     if phase in (Phase.NEW, Phase.STALE):
-        run = _anew(run, worker)
-        return _heard(replace(run, overtaken=_less(run.overtaken, worker))), phase
+        run = _as_newcomer(run, worker)
+        return _recovered_if_all_reported(
+            replace(run, overtaken=_removed(run.overtaken, worker))
+        ), phase
     if run.lineage not in ("", lineage) or worker in run.overtaken:
-        return _anew(run, worker), Phase.STALE
+        return _as_newcomer(run, worker), Phase.STALE
     if not sure and not run.lineage and run.recovering:
         phase = Phase.ENDING if phase is Phase.LEADS else phase
         return replace(run, claims=run.claims | {(worker, lineage)}), phase
-    run = replace(run, lineage=lineage, newcomers=_less(run.newcomers, worker))
+    run = replace(run, lineage=lineage, newcomers=_removed(run.newcomers, worker))
     if phase is Phase.HOLDS:
-        run = replace(run, holders=_more(run.holders, worker))
+        run = replace(run, holders=_added(run.holders, worker))
     if phase is Phase.COMPLETE:
-        run = replace(run, completed=_more(run.completed, worker))
+        run = replace(run, completed=_added(run.completed, worker))
     if phase is Phase.LEADS:
         run = replace(run, leader=run.leader or ("" if run.finished else worker))
         phase = Phase.LEADS if run.leader == worker else Phase.ENDING
-    return _heard(run), phase
+    return _recovered_if_all_reported(run), phase
 
 
 def request_step(
@@ -118,7 +120,7 @@ def request_step(
         leader = "" if run.leader in behind else run.leader
         return replace(run, behind=behind, leader=leader), Answer.WAIT
     if run.holders:
-        run = replace(run, behind=_less(run.behind, worker))
+        run = replace(run, behind=_removed(run.behind, worker))
         return run, Answer.TRAIN if worker in run.holders else Answer.FOLLOW
     if run.recovering or apart:
         return run, Answer.WAIT
@@ -196,7 +198,7 @@ def generation(lineage: str) -> int:
     return int(lineage.partition("/")[0] or 0)
 
 
-def _heard(run: Run) -> Run:
+def _recovered_if_all_reported(run: Run) -> Run:
     """End the recovery if the maximum number of workers have reported their state."""
     if not run.recovering:
         return run
@@ -204,8 +206,8 @@ def _heard(run: Run) -> Run:
     return replace(run, recovering=False) if 0 < run.most <= len(reported) else run
 
 
-def _anew(run: Run, worker: str) -> Run:
-    newcomers = _more(run.newcomers, worker)
+def _as_newcomer(run: Run, worker: str) -> Run:
+    newcomers = _added(run.newcomers, worker)
     return replace(_without(replace(run, newcomers=frozenset()), worker), newcomers=newcomers)
 
 
@@ -214,20 +216,20 @@ def _without(run: Run, worker: str) -> Run:
     lost = run.leader == worker and not run.finished
     return replace(
         run,
-        holders=_less(run.holders, worker),
-        behind=_less(run.behind, worker),
-        completed=_less(run.completed, worker),
-        newcomers=_less(run.newcomers, worker),
+        holders=_removed(run.holders, worker),
+        behind=_removed(run.behind, worker),
+        completed=_removed(run.completed, worker),
+        newcomers=_removed(run.newcomers, worker),
         claims=run.claims and frozenset(claim for claim in run.claims if claim[0] != worker),
         leader="" if lost else run.leader,
         leading=run.leading and not lost,
     )
 
 
-def _more(workers: frozenset[str], worker: str) -> frozenset[str]:
+def _added(workers: frozenset[str], worker: str) -> frozenset[str]:
     """Add a worker, without a copy if it is included, as thousands report twice per second."""
     return workers if worker in workers else workers | {worker}
 
 
-def _less(workers: frozenset[str], worker: str) -> frozenset[str]:
+def _removed(workers: frozenset[str], worker: str) -> frozenset[str]:
     return workers - {worker} if worker in workers else workers

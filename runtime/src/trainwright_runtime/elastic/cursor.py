@@ -126,11 +126,11 @@ class Cursor:
         return not self.gaps and self.position >= len(self.order)
 
     def take(self, members: Members, batch: int) -> tuple[Share, list[Piece]]:
-        span = self.span(members, batch, self.epoch, *self._left()[0])
+        span = self.span(members, batch, self.epoch, *self._uncommitted()[0])
         return self._share(span, 0), self._ring.read(span, members, batch)
 
     def take_local(self, members: Members, batch: int) -> Iterator[tuple[Share, list[Piece]]]:
-        begin, end = self._left()[0]
+        begin, end = self._uncommitted()[0]
         digest = 0
         for number in range(self._steps(batch, begin, end)):
             span = self.span(members, batch, self.epoch, begin, end, number)
@@ -155,13 +155,13 @@ class Cursor:
         return []  # records are divided again among those present
 
     def commit(self, members: Members, batch: int, reports: Sequence[int]) -> int:
-        first, end = self._left()[0]
+        first, end = self._uncommitted()[0]
         spans = [(first, min(first + batch, end))]
         if self._local_steps:
             spans = list(zip(reports[::2], reports[1::2], strict=True))
         for begin, stop in spans:
             if begin < stop:
-                self._cut(begin, stop)
+                self._remove_committed(begin, stop)
         return sum(stop - begin for begin, stop in spans)
 
     def close(self) -> None:
@@ -215,7 +215,7 @@ class Cursor:
         first, last = part(members.rank), part(members.rank + 1)
         steps = self._steps(batch, step, end)
         cuts = [first + (last - first) * cut // steps for cut in (number, number + 1)]
-        most, spare = _of_replica(part, members)
+        most, spare = _largest_share_and_start(part, members)
         return Span(self.name, epoch, step, cuts[0], cuts[1], end, number, most, spare)
 
     def following(self, span: Span, members: Members, batch: int) -> Span | None:
@@ -225,23 +225,25 @@ class Cursor:
         step = span.step + batch * max(1, self._local_steps)
         if step < span.end:
             return self.span(members, batch, span.epoch, step, span.end)
-        left = [rest for rest in self._left() if rest[0] >= span.end and span.epoch == self.epoch]
+        left = [
+            rest for rest in self._uncommitted() if rest[0] >= span.end and span.epoch == self.epoch
+        ]
         return self.span(members, batch, span.epoch, *left[0]) if left else None
 
     def _steps(self, batch: int, begin: int, end: int) -> int:
         """Return how many steps are taken before they are committed: 1 without local steps."""
         return max(1, min(self._local_steps, -(-(end - begin) // batch)))
 
-    def _left(self) -> list[tuple[int, int]]:
+    def _uncommitted(self) -> list[tuple[int, int]]:
         """Return the uncommitted spans, (first, end) each: at least one, which may be empty."""
         rest = (self.position, len(self.order))
         return [*self.gaps, rest] if rest[0] < rest[1] or not self.gaps else self.gaps
 
-    def _cut(self, first: int, last: int) -> None:
+    def _remove_committed(self, first: int, last: int) -> None:
         """Remove committed records from those that are left."""
         left = [
             rest
-            for begin, end in self._left()
+            for begin, end in self._uncommitted()
             for rest in ((begin, min(end, first)), (max(begin, last), end))
             if rest[0] < rest[1]
         ]
@@ -331,7 +333,7 @@ class _Ring:
         return self.cursors[names[place % len(names)]].span(members, batch, epoch, 0)
 
 
-def _of_replica(part: Callable[[int], int], members: Members) -> tuple[int, int]:
+def _largest_share_and_start(part: Callable[[int], int], members: Members) -> tuple[int, int]:
     """Return the most records that any process of this replica has, and the replica's first one.
 
     Return zeros for a replica of a single process.

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from trainwright_runtime import __version__
 
 if TYPE_CHECKING:
@@ -33,12 +31,14 @@ def declared(
 ) -> Declared:
     """Return a training's version, datasets, model and so on; `settings` are its arguments."""
     parts = {"version": __version__, **settings}
-    parts |= {f"dataset {name}": _named(source.describe()) for name, source in sources.items()}
-    parts |= {"model": _shapes(learner.model), "max_grad_norm": learner.max_grad_norm}
+    parts |= {f"dataset {name}": _joined(source.describe()) for name, source in sources.items()}
+    tensors = chain(learner.model.named_parameters(), learner.model.named_buffers())
+    shapes = [[name, [*tensor.shape], str(tensor.dtype)] for name, tensor in tensors]
+    parts |= {"model": shapes, "max_grad_norm": learner.max_grad_norm}
     kinds = {**learner.optimizers, **learner.schedulers, **learner.states}
     parts |= {name: type(part).__name__ for name, part in kinds.items()}
     parts["scaler"] = learner.scaler is not None and learner.scaler.is_enabled()
-    return {name: _shown(value) for name, value in parts.items()}
+    return {name: _as_text(value) for name, value in parts.items()}
 
 
 def differences(theirs: Declared, own: Declared) -> Iterator[tuple[str, str, str]]:
@@ -49,16 +49,11 @@ def differences(theirs: Declared, own: Declared) -> Iterator[tuple[str, str, str
             yield name, *pair
 
 
-def _named(described: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {_shown(value)}" for name, value in described.items())
+def _joined(described: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_as_text(value)}" for name, value in described.items())
 
 
-def _shapes(model: torch.nn.Module) -> list[object]:
-    tensors = chain(model.named_parameters(), model.named_buffers())
-    return [[name, [*tensor.shape], str(tensor.dtype)] for name, tensor in tensors]
-
-
-def _shown(value: object) -> str:
+def _as_text(value: object) -> str:
     """Return a value as text; a long list is shortened to its digest."""
     if isinstance(value, str):
         return value

@@ -64,11 +64,11 @@ class Followers:
 
     def begin(self, dump: Callable[[], State]) -> None:
         """Copy the state at the end of a step, for newcomers that wait for it."""
-        if new := self._those(begun=False):
+        if new := self._with_state(begun=False):
             parts: Parts = pack(dump())
             most = max(_size(parts), _LEAST)
-            room = 2 * most < _memory()  # for later updates too
-            parts = _copied(parts) if room else {}
+            room = 2 * most < _available_memory()  # for later updates too
+            parts = _copy(parts) if room else {}
             with self._changed:
                 for each in new:
                     each.begun, each.ended, each.most = True, not room, most
@@ -77,8 +77,8 @@ class Followers:
 
     def pass_on(self, update: Callable[[], State]) -> None:
         """Copy a step's update for all followers, before the update changes anything."""
-        if followers := self._those(begun=True):
-            parts = _copied(pack({UPDATE: update()}))
+        if followers := self._with_state(begun=True):
+            parts = _copy(pack({UPDATE: update()}))
             with self._changed:
                 for each in followers:
                     each.parts.append(parts)
@@ -116,7 +116,7 @@ class Followers:
             with self._changed:
                 self._all.discard(follower)
 
-    def _those(self, *, begun: bool) -> list[_Follower]:
+    def _with_state(self, *, begun: bool) -> list[_Follower]:
         if not self._all:
             return []
         with self._changed:
@@ -181,7 +181,7 @@ def is_update(parts: Collection[str]) -> bool:
     return {*parts} == {UPDATE}
 
 
-def _copied(parts: Parts) -> Parts:
+def _copy(parts: Parts) -> Parts:
     """Return parts whose tensors are copies on the CPU."""
     return {
         name: Part(
@@ -197,7 +197,7 @@ def _size(parts: Parts) -> int:
     return sum(t.nbytes for part in parts.values() for t in part.tensors.values())
 
 
-def _memory() -> float:
+def _available_memory() -> float:
     """Return how many bytes this process may still allocate, or infinity if unknown."""
     free = cgroup.memory_available()
     limit, used = cgroup.memory_limit(), cgroup.memory_used()

@@ -98,27 +98,29 @@ def unreached(addresses: Mapping[str, str]) -> dict[str, str]:
     unreachable: dict[str, str] = {}
     for at in range(0, len(names), _AT_ONCE):
         tried = {name: addresses[name] for name in names[at : at + _AT_ONCE]}
-        unreachable |= {name: tried[name] for name in tried.keys() - _reached(tried)}
+        unreachable |= {name: tried[name] for name in tried.keys() - _reachable(tried)}
     return unreachable
 
 
-def _reached(addresses: Mapping[str, str]) -> set[str]:
+def _reachable(addresses: Mapping[str, str]) -> set[str]:
     """Return the names of addresses that accept a connection in time, all tried at once."""
     with selectors.DefaultSelector() as selector:
-        reached = {name for name, address in addresses.items() if _begun(selector, name, address)}
+        reached = {
+            name for name, address in addresses.items() if _begin_connect(selector, name, address)
+        }
         deadline = time.monotonic() + _CONNECT
         while selector.get_map() and (left := deadline - time.monotonic()) > 0:
             for key, _ in selector.select(left):
                 selector.unregister(key.fileobj)
-                with closing(_socket(key.fileobj)) as connection:
+                with closing(_as_socket(key.fileobj)) as connection:
                     if not connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                         reached.add(key.data)
         for key in list(selector.get_map().values()):
-            _socket(key.fileobj).close()
+            _as_socket(key.fileobj).close()
     return reached
 
 
-def _begun(selector: selectors.BaseSelector, name: str, address: str) -> bool:
+def _begin_connect(selector: selectors.BaseSelector, name: str, address: str) -> bool:
     """Begin to connect; return whether that succeeded at once. A pending one is registered."""
     host, port = split(address) if address else ("", 0)
     connection = socket.socket(family(host), socket.SOCK_STREAM)
@@ -134,7 +136,7 @@ def _begun(selector: selectors.BaseSelector, name: str, address: str) -> bool:
     return result == 0
 
 
-def _socket(of_selector: Any) -> socket.socket:
+def _as_socket(of_selector: Any) -> socket.socket:
     assert isinstance(of_selector, socket.socket)
     return of_selector
 
@@ -162,21 +164,21 @@ class Apart:
         for each in apart:
             if self._noted.get(each["worker"]) is not few:
                 self._noted[each["worker"]] = few
-                log.warning("%s: %s. %s", _described(each), _follows(each, few=few), _LOOK)
+                log.warning("%s: %s. %s", _describe(each), _consequence(each, few=few), _HINT)
         if back := sorted(self._noted.keys() & {*members}):
-            log.info("%s can be reached again", _listed([display_name(name) for name in back]))
+            log.info("%s can be reached again", _join_names([display_name(name) for name in back]))
             self._noted = {
                 name: was_few for name, was_few in self._noted.items() if name not in back
             }
 
 
-_LOOK = (
+_HINT = (
     "Look at NetworkPolicies, firewalls and the network interfaces of these nodes: workers connect "
     "with each other at any port"
 )
 
 
-def _follows(apart: Mapping[str, Any], *, few: bool) -> str:
+def _consequence(apart: Mapping[str, Any], *, few: bool) -> str:
     """Return in words what follows from leaving a worker out."""
     if few:
         return "without it too few workers are left, and all wait until that is mended"
@@ -189,14 +191,16 @@ def _follows(apart: Mapping[str, Any], *, few: bool) -> str:
     )
 
 
-def _described(apart: Mapping[str, Any]) -> str:
+def _describe(apart: Mapping[str, Any]) -> str:
     name = f"{display_name(apart['worker'])} ({apart['address']})"
-    by, to = (_listed([display_name(worker) for worker in apart[side]]) for side in ("by", "to"))
+    by, to = (
+        _join_names([display_name(worker) for worker in apart[side]]) for side in ("by", "to")
+    )
     if not by:
         return f"{name} cannot reach {to}"
     return f"{name} cannot be reached by {by}" + (f", nor reach {to}" if to else "")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     shown = [*names[:_SHOWN], *([f"{len(names) - _SHOWN} others"] if names[_SHOWN:] else [])]
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))

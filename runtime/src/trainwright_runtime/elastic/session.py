@@ -68,7 +68,7 @@ class Session:
         self._channel: Channel | None = None
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
-        _not_for_children(self)
+        _close_in_children(self)
 
     @property
     def holds(self) -> bool:
@@ -126,7 +126,7 @@ class Session:
                 self.lineage, self.phase = reply["lineage"], Phase.HOLDS
             elif self.behind:
                 self.lineage = reply["lineage"]  # the one to follow
-            self._live()
+            self._start_reporting()
             return answer
 
     def forget(self) -> None:
@@ -196,7 +196,7 @@ class Session:
             if self.phase not in (Phase.NEW, Phase.STALE):
                 request["lineage"] = self.lineage
             channel.write(request)
-            reply = _checked(_reply(channel), do)
+            reply = _validated(_reply(channel), do)
         except OSError:
             self._disconnect()
             raise
@@ -219,7 +219,7 @@ class Session:
             return self.coordinator, self.life
 
     def _connect(self) -> Channel:
-        self.coordinator, self._channel, self.life = _coordinator(self._candidates)
+        self.coordinator, self._channel, self.life = _find_coordinator(self._candidates)
         self._channel.connection.settimeout(self._reply)
         return self._channel
 
@@ -228,13 +228,15 @@ class Session:
             self._channel.close()
         self._channel = None
 
-    def _live(self) -> None:
+    def _start_reporting(self) -> None:
         """Start the thread that sends signs of life while the program runs."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._beat, daemon=True, name="session")
+            self._thread = threading.Thread(
+                target=self._report_regularly, daemon=True, name="session"
+            )
             self._thread.start()
 
-    def _beat(self) -> None:
+    def _report_regularly(self) -> None:
         """Report this worker's state again and again, in a thread of its own."""
         pause = _BEAT
         while not self._closed.wait(pause):
@@ -268,7 +270,7 @@ _TEXTS = ("phase", "answer", "lineage", "joining", "waiting", "late")
 _ANSWERED = ("step", "complete", "finish")
 
 
-def _checked(reply: Mapping[str, Any], do: str) -> dict[str, str]:
+def _validated(reply: Mapping[str, Any], do: str) -> dict[str, str]:
     """Return the registry's answer. Raise ValueError for anything else, as from another program."""
     texts = {name: text for name in _TEXTS if isinstance(text := reply.get(name), str)}
     if len(texts) < len(_TEXTS):
@@ -281,16 +283,16 @@ def _checked(reply: Mapping[str, Any], do: str) -> dict[str, str]:
     return texts
 
 
-def _coordinator(candidates: Sequence[str]) -> tuple[str, Channel, str]:
+def _find_coordinator(candidates: Sequence[str]) -> tuple[str, Channel, str]:
     """Return the candidate that serves. All are tried at once: one on a lost node never answers."""
     if len(candidates) == 1:
-        return _serving(candidates[0])
+        return _connect_if_serving(candidates[0])
     answers: Queue[tuple[str, Channel, str] | Exception] = Queue()
     first = threading.Lock()
 
     def connect(candidate: str) -> None:
         try:
-            answer = _serving(candidate)
+            answer = _connect_if_serving(candidate)
         except (OSError, ValueError) as error:
             answers.put(error)
         else:
@@ -310,7 +312,7 @@ def _coordinator(candidates: Sequence[str]) -> tuple[str, Channel, str]:
     raise ConnectionRefusedError(str(failure))
 
 
-def _serving(candidate: str) -> tuple[str, Channel, str]:
+def _connect_if_serving(candidate: str) -> tuple[str, Channel, str]:
     channel, greeting = connected(candidate, _CONNECT)
     if not (greeting.get("serves") and "life" in greeting):
         channel.close()
@@ -329,7 +331,7 @@ def _end_stalled(waiting: str) -> NoReturn:
     os._exit(exit_codes.STALLED)
 
 
-def _not_for_children(session: Session) -> None:
+def _close_in_children(session: Session) -> None:
     """Close the connection in forked loader processes: they would keep a killed worker's open."""
     weak = weakref.ref(session)
 

@@ -272,7 +272,7 @@ class Training:
             Callbacks(
                 dump=self._dump,
                 load=self._load,
-                learn=None if synchronize else self._learn_from,
+                learn=None if synchronize else self._apply_update_of_others,
                 stopping=lambda: self._stop.noted,
                 position=lambda: progress.position,
                 outdated=self._outdated,
@@ -293,16 +293,16 @@ class Training:
         self._averages = Averages(learner.model, self._group.sum)
         self._metrics = resources.enter_context(Metrics.from_environment())
         self._stop = resources.enter_context(StopSignal())
-        resources.callback(self._note_saved)  # once the last one is on the disk
+        resources.callback(self._report_saved)  # once the last one is on the disk
         self._checkpoints = resources.enter_context(
             Checkpoints.from_environment(collective=self._group.fixed_world or mesh is not None)
         )
-        self._newest = self._saved()
+        self._newest = self._newest_saved()
         step = self._checkpoints.load(self._parts())
         if step is not None:
             log.info("going on from the checkpoint of step %d", step)
         self._group.resume(progress.generation)
-        self._audit = AuditLog(_path("TRAINWRIGHT_AUDIT_DIR"), worker_name(os.environ))
+        self._audit = AuditLog(_path_variable("TRAINWRIGHT_AUDIT_DIR"), worker_name(os.environ))
         resources.callback(self._audit.close)
 
     def _arguments(self, synchronize: LocalSGD | DiLoCo | None) -> dict[str, object]:
@@ -350,11 +350,11 @@ class Training:
         """
         progress = self._progress
         while True:
-            progress.ended = progress.ended or self._left_the_end()
-            if self._over and self._complete():
+            progress.ended = progress.ended or self._has_left_epoch()
+            if self._is_over and self._agree_on_leader():
                 return
             self._join()
-            if self._over:
+            if self._is_over:
                 continue
             if progress.ended:
                 progress.begin(progress.epoch + 1)
@@ -367,7 +367,7 @@ class Training:
         To be called where the epoch ends, by all workers: decide by what is the same in all of
         them, such as `totals`.
         """
-        if self._left_the_end():
+        if self._has_left_epoch():
             self._progress.finished = True
 
     def batches(self, dataset: str | None = None) -> Iterator[Any]:
@@ -376,14 +376,14 @@ class Training:
         The step that a piece belongs to is committed when the next one is requested.
         """
         name = dataset or self._trained
-        self._in_turn(name)
-        while self._at(name):
+        self._require_turn(name)
+        while self._is_at(name):
             members = self._join()
-            if self._at(name):  # still: joining may have brought the state of the others
+            if self._is_at(name):  # still: joining may have brought the state of the others
                 if self._synchronizer is not None and name == self._trained:
-                    yield from self._take_local(self._synchronizer, members)
+                    yield from self._take_local_steps(self._synchronizer, members)
                 else:
-                    yield from self._take(name, members)
+                    yield from self._take_step(name, members)
         self._require_epoch()
 
     def backward(self, loss: torch.Tensor) -> None:
@@ -404,15 +404,15 @@ class Training:
         """Return the sums over all workers of what this epoch's committed steps added."""
         return self._progress.totals(dataset or self._trained)
 
-    def _take(self, name: str, members: Members) -> Iterator[Any]:
+    def _take_step(self, name: str, members: Members) -> Iterator[Any]:
         """Yield the pieces of one step of a dataset, and commit it."""
         requested = time.perf_counter()
         source, batch = self._progress.sources[name], self._steps.records(members.world)
         share, pieces = source.take(members, batch)
         began = time.perf_counter()
         self._audit.share(self.step, members, share)
-        yield from self._offer(pieces, batch)
-        if not self._finish(name, members, share, began):
+        yield from self._yield_pieces(pieces, batch)
+        if not self._commit_step(name, members, share, began):
             self._uncommitted = requested
             return
         if name == self._trained:
@@ -425,7 +425,7 @@ class Training:
             )
         self._save(members)
 
-    def _offer(self, pieces: list[Piece], batch: int) -> Iterator[Any]:
+    def _yield_pieces(self, pieces: list[Piece], batch: int) -> Iterator[Any]:
         """Hand out the pieces of a share."""
         self._gradients.clear()
         self._begin_losses()
@@ -457,7 +457,7 @@ class Training:
             finally:
                 self._counts = True
 
-    def _take_local(self, synchronizer: Synchronizer, members: Members) -> Iterator[Any]:
+    def _take_local_steps(self, synchronizer: Synchronizer, members: Members) -> Iterator[Any]:
         """Commit what was done since the last synchronisation, then take local steps.
 
         Each join is for a synchronisation, even the first, when nothing has been done yet: a worker
@@ -470,7 +470,7 @@ class Training:
         self._group.updated()
         self._save(members, due=committed)
         self._forget_local_steps()
-        if not self._at(self._trained):
+        if not self._is_at(self._trained):
             return
         synchronizer.begin()
         batch, rate = self._steps.records(members.world), self._steps.rate(members.world)
@@ -478,7 +478,7 @@ class Training:
         for share, pieces in self._progress.sources[self._trained].take_local(members, batch):
             self._local.waited += time.perf_counter() - requested
             self._group.local_step()
-            yield from self._offer_local(synchronizer, pieces)
+            yield from self._yield_local_pieces(synchronizer, pieces)
             if pieces:
                 self._step_locally(rate)
             self._local.share = share
@@ -494,7 +494,7 @@ class Training:
         else:
             self._averages.restore(self._before)
 
-    def _offer_local(self, synchronizer: Synchronizer, pieces: list[Piece]) -> Iterator[Any]:
+    def _yield_local_pieces(self, synchronizer: Synchronizer, pieces: list[Piece]) -> Iterator[Any]:
         """Hand out the pieces of a local step."""
         self._learner.clear()
         self._begin_losses()
@@ -540,7 +540,7 @@ class Training:
         if not any(reports):
             return False
         self._losses.judge(self.step + 1, int(unusable))
-        line = self._commit(members, self._trained, reports, sums)
+        line = self._advance_progress(members, self._trained, reports, sums)
         if records:
             self._averages.adopt(line["records"])
             synchronizer.update()
@@ -559,7 +559,7 @@ class Training:
         self._local = _LocalSteps()
         self._sums = dict.fromkeys(self._sums, 0.0)
 
-    def _finish(self, name: str, members: Members, share: Share, began: float) -> bool:
+    def _commit_step(self, name: str, members: Members, share: Share, began: float) -> bool:
         """Commit a step with its update, position and sums; return False if it does not count."""
         source, trained = self._progress.sources[name], name == self._trained
         sample = self._sample(members, began)
@@ -574,11 +574,13 @@ class Training:
         if not self._group.commit():
             return False
         takes = trained and self._losses.judge(self.step + 1, int(learned[1][0]))
-        line = self._commit(members, name, reports, sums)
+        line = self._advance_progress(members, name, reports, sums)
         used = learned[0] if takes and line["records"] else []
-        self._group.pass_on(lambda: self._update(members.world, line["records"], used))
+        self._group.pass_on(
+            lambda: self._update_for_followers(members.world, line["records"], used)
+        )
         if used:
-            self._learn(members.world, line["records"], used)
+            self._apply_update(members.world, line["records"], used)
         elif trained and not takes:
             self._averages.restore(self._before)
         self._audit.commit(line)
@@ -617,14 +619,14 @@ class Training:
         saves = self._checkpoints.saves_at(self.step + 1)
         return self._group.settled and not saves and not self._stop.noted
 
-    def _learn(self, world: int, records: int, used: Sequence[float]) -> None:
+    def _apply_update(self, world: int, records: int, used: Sequence[float]) -> None:
         """Take the update of a committed step."""
         self._gradients.divide(records / self._steps.records(world))
         self._gradients.forget_unused(used)
         self._averages.adopt(records)
         self._learner.update(self._steps.rate(world))
 
-    def _update(self, world: int, records: int, used: Sequence[float]) -> State:
+    def _update_for_followers(self, world: int, records: int, used: Sequence[float]) -> State:
         """Return what followers need to take this step; no gradients if it made no update."""
         return {
             "progress": self._progress.state_dict(),
@@ -632,7 +634,7 @@ class Training:
             "sums": [self._gradients.flats(), self._averages.flat] if used else [],
         }
 
-    def _learn_from(self, update: State) -> None:
+    def _apply_update_of_others(self, update: State) -> None:
         """Apply the update of a step that others took."""
         self._progress.load_state_dict(update["progress"])
         if update["sums"]:
@@ -641,11 +643,11 @@ class Training:
             self._averages.put(averages)
             last, self._last = self._last, Members(quorum=0, rank=world, names=("",) * world)
             try:
-                self._learn(world, records, used)
+                self._apply_update(world, records, used)
             finally:
                 self._last = last  # it was for the program's own `on_step`, which is no rank here
 
-    def _commit(
+    def _advance_progress(
         self, members: Members, name: str, reports: Sequence[float], sums: Sequence[float]
     ) -> dict[str, Any]:
         """Move the position and the sums past a committed step.
@@ -682,11 +684,11 @@ class Training:
             self._group.leave()  # the others do not wait while this one saves
         one_of_them = self._group.fixed_world or members.replica == 0
         if one_of_them and (stopping or (due and self._checkpoints.due(self.step))):
-            self._write(wait=stopping)
+            self._save_now(wait=stopping)
         if stopping:
-            self._end()
+            self._exit_stopped()
 
-    def _complete(self) -> bool:
+    def _agree_on_leader(self) -> bool:
         """After the last epoch, agree on which worker runs what follows as rank 0.
 
         That worker saves first: if it is lost, another one goes on from the checkpoint. Return
@@ -702,14 +704,14 @@ class Training:
         self._life = Life(stage=Stage.COMPLETE, step=self._life.step, leads=leads)
         if self._leads:
             recovers = self._checkpoints.every and not self._group.fixed_world
-            if recovers and self._saved() != self.step:
-                self._write(wait=True)
+            if recovers and self._newest_saved() != self.step:
+                self._save_now(wait=True)
             self._group.lead()
         ending.note(self._life)
-        ending.when_ended_well(self._ended_well)
+        ending.when_ended_well(self._record_end)
         return True
 
-    def _ended_well(self) -> None:
+    def _record_end(self) -> None:
         """Record that training is over, now that the program ended well, unless another leads."""
         if not self._leads:
             return
@@ -732,7 +734,7 @@ class Training:
         """Exit with 0 if training is recorded as over: no worker may be left to learn it from."""
         if not self._group.fixed_world and self._group.once(self._recorded):
             folder = _checkpoint_folder()
-            self._leave(f"as {folder} records: delete finished.json there to train again")
+            self._exit_over(f"as {folder} records: delete finished.json there to train again")
 
     def _recorded(self) -> bool:
         """Whether the checkpoint folder records that training is over."""
@@ -743,28 +745,28 @@ class Training:
         """Whether training went on, or ended, since this worker read its checkpoint."""
         return self._recorded() or (self._checkpoints.latest() or 0) > self._newest
 
-    def _leave(self, why: str) -> NoReturn:
+    def _exit_over(self, why: str) -> NoReturn:
         log.info("training of %d epochs is over, %s", self._steps.epochs, why)
         ending.note(Life(stage=Stage.OVER))
         sys.exit(0)
 
-    def _write(self, *, wait: bool) -> None:
+    def _save_now(self, *, wait: bool) -> None:
         if not self._group.confirm(last=wait):
             return  # others went on without this worker: its state is not the one to go on from
         self._audit.flush()
         with self._metrics.stall():
             self._checkpoints.save(self.step, self._parts(), wait=wait)
-        self._note_saved()
+        self._report_saved()
 
-    def _saved(self) -> int:
+    def _newest_saved(self) -> int:
         """Return the step of the newest checkpoint, or 0 if there is none."""
         return self._group.once(self._checkpoints.latest) or 0
 
-    def _note_saved(self) -> None:
+    def _report_saved(self) -> None:
         for saved in self._checkpoints.saved():
             self._metrics.saved(step=saved.step, seconds=saved.seconds, size=saved.size)
 
-    def _end(self) -> NoReturn:
+    def _exit_stopped(self) -> NoReturn:
         log.info("stopped by SIGTERM after step %d", self.step)
         sys.exit(STOPPED)
 
@@ -793,20 +795,20 @@ class Training:
         try:
             yield
         except TrainingOver:
-            self._leave("and another worker has run its end")
+            self._exit_over("and another worker has run its end")
         except StoppedWaiting:
             # Workers are stopped some seconds apart: those that left first made this one wait,
             # and did not save, since only the first of a quorum does.
-            if self._last is not None and self.step > self._saved():
-                self._write(wait=True)
-            self._end()
+            if self._last is not None and self.step > self._newest_saved():
+                self._save_now(wait=True)
+            self._exit_stopped()
 
     @property
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         progress = self._progress
         return progress.ended and (progress.finished or progress.epoch + 1 >= self._steps.epochs)
 
-    def _left_the_end(self) -> bool:
+    def _has_left_epoch(self) -> bool:
         """Whether the program came to the end of the epoch that training is in."""
         finished = self._progress.sources[self._trained].finished
         return finished and self._progress.epoch == self._epoch
@@ -824,11 +826,11 @@ class Training:
             )  # fmt: skip
             sys.exit(exit_codes.OVERTAKEN)
 
-    def _at(self, name: str) -> bool:
+    def _is_at(self, name: str) -> bool:
         """Whether training is in this dataset, in the epoch that the program is in."""
         return (self._progress.epoch, self._progress.dataset) == (self._epoch, name)
 
-    def _in_turn(self, name: str) -> None:
+    def _require_turn(self, name: str) -> None:
         """Raise an error if it is not the turn of this dataset in the epoch."""
         order = list(self._progress.sources)
         if name not in order:
@@ -874,6 +876,6 @@ def _checkpoint_folder() -> Path | ObjectPath | None:
     return store_of(location).path if location else None
 
 
-def _path(variable: str) -> Path | None:
+def _path_variable(variable: str) -> Path | None:
     value = os.environ.get(variable)
     return Path(value) if value else None

@@ -68,7 +68,7 @@ class Received(UserDict[str, Any]):
         for part in parts.values():
             for name, shard in part.shards.items():
                 if mesh is None or mesh.mesh.tolist() != shard["ranks"]:
-                    raise _unexpected(name, f"a mesh of the ranks {shard['ranks']}")
+                    raise _unsupported_sharding(name, f"a mesh of the ranks {shard['ranks']}")
 
     def __getitem__(self, name: str) -> Any:
         part: Part = super().__getitem__(name)
@@ -159,7 +159,7 @@ class Transport:
             if "parts" not in answer:
                 raise ConnectionError(f"{address} serves no state of step {step}")
             parts = read(Stream(address, channel, progress), answer["parts"])
-            return Received(_completed(parts, known or {}), self._mesh, progress)
+            return Received(_with_known_tensors(parts, known or {}), self._mesh, progress)
         except ValueError as error:
             raise ConnectionError(f"{address} did not send its state: {error}") from error
         finally:
@@ -180,8 +180,8 @@ class Transport:
                 return
             with self._offer.reading(request["step"], channel.connection) as parts:
                 # A large state takes longer to compare than a newcomer waits for an answer.
-                wait = _Seldom(lambda: channel.write({"wait": ""}))
-                unknown = _unknown(parts or {}, request.get("digests", {}), wait)
+                wait = _OncePerSecond(lambda: channel.write({"wait": ""}))
+                unknown = _differing(parts or {}, request.get("digests", {}), wait)
                 channel.write({} if parts is None else {"parts": header(unknown)})
                 for data in written(unknown):
                     channel.connection.sendall(data)
@@ -213,13 +213,13 @@ def _described(name: str, tensor: DTensor) -> dict[str, Any]:
     mesh = tensor.device_mesh
     (placement,) = tensor.placements if mesh.ndim == 1 else (None,)
     if not (type(placement) is Shard or isinstance(placement, Replicate)):
-        raise _unexpected(name, f"{tensor.placements} over {mesh}")
+        raise _unsupported_sharding(name, f"{tensor.placements} over {mesh}")
     dim = placement.dim if isinstance(placement, Shard) else None
     shape, stride = list(tensor.shape), list(tensor.stride())
     return {"dim": dim, "shape": shape, "stride": stride, "ranks": mesh.mesh.tolist()}
 
 
-def _unexpected(name: str, where: str) -> CheckpointError:
+def _unsupported_sharding(name: str, where: str) -> CheckpointError:
     return CheckpointError(
         f"{name!r} of the state is a DTensor of {where}: expected shards over the mesh of the model"
     )
@@ -251,7 +251,7 @@ def written(parts: Mapping[str, Part]) -> Iterator[memoryview]:
 
 def _bytes(tensor: torch.Tensor) -> memoryview:
     flat = tensor.detach().permute(_order(tensor)).cpu().contiguous().flatten()
-    return _memory(flat.view(torch.uint8))
+    return _memory_view(flat.view(torch.uint8))
 
 
 def _digests(parts: Mapping[str, Part], progress: Callable[[], object]) -> dict[str, list[str]]:
@@ -272,7 +272,7 @@ def _digest(name: str, tensor: torch.Tensor, progress: Callable[[], object]) -> 
     return digest.hexdigest()
 
 
-def _unknown(
+def _differing(
     parts: Mapping[str, Part], stored: Mapping[str, list[str]], progress: Callable[[], object]
 ) -> Mapping[str, Part]:
     """Return `parts` without the parts and tensors whose digests are in `stored`."""
@@ -287,7 +287,7 @@ def _unknown(
     return unknown
 
 
-def _completed(parts: Mapping[str, Part], known: Mapping[str, Part]) -> Mapping[str, Part]:
+def _with_known_tensors(parts: Mapping[str, Part], known: Mapping[str, Part]) -> Mapping[str, Part]:
     """Return the parts with the tensors that were not sent because they are known here.
 
     These are copies: a part may change what it has before it reads what it is to take over.
@@ -338,13 +338,13 @@ def _empty(dtype: str, shape: list[int], order: list[int]) -> torch.Tensor:
     return allocated.permute([order.index(dim) for dim in range(len(order))])
 
 
-def _memory(data: torch.Tensor) -> memoryview:
+def _memory_view(data: torch.Tensor) -> memoryview:
     """Return a view of the bytes of a tensor on the CPU."""
     array: Any = data.numpy()
     return memoryview(array)
 
 
-class _Seldom:
+class _OncePerSecond:
     """A callback that is run once per second at most, however often it is called."""
 
     def __init__(self, do: Callable[[], object]) -> None:
@@ -367,7 +367,7 @@ class Stream:
 
     def fill(self, tensor: torch.Tensor) -> None:
         """Fill a tensor's memory from the connection."""
-        data = _memory(torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()))
+        data = _memory_view(torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()))
         while data:
             received = self._channel.readinto(data[:CHUNK_BYTES])
             if not received:

@@ -88,7 +88,7 @@ class Record:
 
 def error_line(error: BaseException) -> str:
     """Return the line of an exception's traceback that names what happened."""
-    return _first_line(_essence(error))
+    return _first_line(_type_and_message(error))
 
 
 def cause_of(error: BaseException, *, oom_killed: bool = False) -> Cause | None:
@@ -97,7 +97,7 @@ def cause_of(error: BaseException, *, oom_killed: bool = False) -> Cause | None:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        evidence = Evidence(error=_essence(error), oom_killed=oom_killed)
+        evidence = Evidence(error=_type_and_message(error), oom_killed=oom_killed)
         if cause := causes.recognise(evidence):
             return cause
         if error.__cause__ is None:
@@ -106,7 +106,7 @@ def cause_of(error: BaseException, *, oom_killed: bool = False) -> Cause | None:
     return None
 
 
-def _essence(error: BaseException) -> str:
+def _type_and_message(error: BaseException) -> str:
     """Return an error's type and message, without frames; of a group, its first error's."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -181,7 +181,7 @@ def report(failure: Failure, environ: Mapping[str, str]) -> int:
 
     Return its exit code.
     """
-    public = _public(failure, environ)
+    public = _redacted(failure, environ)
     _log.error("%s", public.sentence())
     write_message(public, environ)
     _append(public, environ)
@@ -190,10 +190,10 @@ def report(failure: Failure, environ: Mapping[str, str]) -> int:
 
 def note(failure: Failure, environ: Mapping[str, str]) -> None:
     """Record the failure in the metrics only, since training goes on."""
-    _append(_public(failure, environ), environ)
+    _append(_redacted(failure, environ), environ)
 
 
-def _public(failure: Failure, environ: Mapping[str, str]) -> Failure:
+def _redacted(failure: Failure, environ: Mapping[str, str]) -> Failure:
     return replace(
         failure,
         error=shortened(redact(failure.error, environ)),
@@ -282,10 +282,10 @@ def message(failure: Failure) -> bytes:
         "error": failure.error,
         "help": cause.remedy if cause else "",
     }
-    return _bounded(fields)
+    return _encode_bounded(fields)
 
 
-def _bounded(fields: dict[str, object]) -> bytes:
+def _encode_bounded(fields: dict[str, object]) -> bytes:
     """Return the fields as JSON of at most TERMINATION_BYTES: texts are cut as far as necessary."""
     length = TERMINATION_BYTES
     while True:

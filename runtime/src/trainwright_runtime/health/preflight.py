@@ -72,7 +72,7 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> None:
         del enabled["checkpoint"]
         _log.info("preflight: no check of checkpoints, which go to %s", site.store)
     checks = {name: least for name, least in enabled.items() if name in _CHECKS}
-    problems = [f"{name}: {trouble}" for name, trouble in _troubles(checks, site)]
+    problems = [f"{name}: {trouble}" for name, trouble in _problems(checks, site)]
     if problems:
         raise NodeUnfit(f"preflight: {'; '.join(problems)}")
     if "collective" in enabled:
@@ -82,15 +82,15 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> None:
         _log.info("preflight: %s passed in %.1f s", names, took)
 
 
-def _troubles(checks: Mapping[str, float | None], site: _Site) -> Iterator[tuple[str, str]]:
+def _problems(checks: Mapping[str, float | None], site: _Site) -> Iterator[tuple[str, str]]:
     for name, least in checks.items():
         patience = site.timeout + _PATIENCE if name == "names" else _PATIENCE
-        trouble = _bounded(partial(_CHECKS[name], site, least), patience)
+        trouble = _within(partial(_CHECKS[name], site, least), patience)
         if trouble:
             yield name, trouble
 
 
-def _bounded(check: Callable[[], str], patience: float) -> str:
+def _within(check: Callable[[], str], patience: float) -> str:
     """Return what a check reports, or that it hangs: calls to a dead file server never return."""
     answers: list[str] = []
 
@@ -98,7 +98,7 @@ def _bounded(check: Callable[[], str], patience: float) -> str:
         try:
             answers.append(check())
         except OSError as error:
-            answers.append(_words(error))
+            answers.append(_in_words(error))
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
@@ -106,7 +106,7 @@ def _bounded(check: Callable[[], str], patience: float) -> str:
     return answers[0] if answers else f"no answer within {patience:g} s"
 
 
-def _words(error: OSError) -> str:
+def _in_words(error: OSError) -> str:
     where = f": {error.filename}" if error.filename else ""
     return f"{error.strerror or error}{where}"
 
@@ -171,8 +171,7 @@ def _ports(site: _Site, least: float | None) -> str:
 
 
 def _names(site: _Site, least: float | None) -> str:
-    trouble = resolve(site.placement.master_addr, site.timeout)
-    return trouble or ""
+    return resolve(site.placement.master_addr, site.timeout) or ""
 
 
 _CHECKS: Mapping[str, Callable[[_Site, float | None], str]] = {

@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> NoReturn:
     stacks.enable()
     _hide_from_children(os.environ)
     logs.configure(os.environ.get("TRAINWRIGHT_LOG_FORMAT", "text"), logs.label_of(os.environ))
-    _tell_ranks(os.environ)
+    _write_ranks(os.environ)
     after_import(GROUPS, keep_groups)
     if "TRAINWRIGHT_COORDINATOR" in os.environ:
         guard.refuse_other_programs()
@@ -68,12 +68,12 @@ def main(argv: Sequence[str]) -> NoReturn:
     try:
         _run(argv)
     except SystemExit as end:
-        _leave(_exit_code(end))
+        _exit_process(_exit_code(end))
     except KeyboardInterrupt:
-        _leave(exit_codes.by_signal(signal.SIGINT))
+        _exit_process(exit_codes.by_signal(signal.SIGINT))
     except BaseException as error:  # noqa: BLE001 - whatever a script raises is reported here
-        _leave(_failed(error, oom_killed=cgroup.oom_kills() > oom_kills))
-    _leave(exit_codes.DONE)
+        _exit_process(_report_exception(error, oom_killed=cgroup.oom_kills() > oom_kills))
+    _exit_process(exit_codes.DONE)
 
 
 def _warn_of_low_limit(limit: int) -> None:
@@ -85,7 +85,7 @@ def _warn_of_low_limit(limit: int) -> None:
         )  # fmt: skip
 
 
-def _tell_ranks(environ: Mapping[str, str]) -> None:
+def _write_ranks(environ: Mapping[str, str]) -> None:
     """Write this process's ranks to a folder, for a rehearsal to compare with its prediction."""
     if folder := environ.get("TRAINWRIGHT_REPORT_DIR"):
         ranks = {name: environ.get(variable) for name, variable in _RANKS.items()}
@@ -117,12 +117,9 @@ def _check(module: str) -> None:
             raise  # its package is there, and fails to import something else
         module_spec = None
     if module_spec is None:
-        sys.exit(_usage(f"no module named {module!r} (searched: {', '.join(sys.path)})"))
-
-
-def _usage(message: str) -> int:
-    print(f"trainwright_runtime: {message}", file=sys.stderr)  # noqa: T201
-    return exit_codes.USAGE
+        mistake = f"no module named {module!r} (searched: {', '.join(sys.path)})"
+        print(f"trainwright_runtime: {mistake}", file=sys.stderr)  # noqa: T201
+        sys.exit(exit_codes.USAGE)
 
 
 def _exit_code(end: SystemExit) -> int:
@@ -139,10 +136,10 @@ def _exit_code(end: SystemExit) -> int:
     return exit_codes.FAILED
 
 
-def _failed(error: BaseException, *, oom_killed: bool) -> int:
+def _report_exception(error: BaseException, *, oom_killed: bool) -> int:
     """Print a script's exception once; return the exit code, by which a retry is decided."""
     at = time.monotonic()  # before the cause is looked for: that may take a lookup of a name
-    cause = _cause(error, oom_killed=oom_killed)
+    cause = _cause_of(error, oom_killed=oom_killed)
     line = failure.error_line(error)
     if isinstance(error, errors.RuntimeFailure):
         code = error.exit_code
@@ -150,14 +147,14 @@ def _failed(error: BaseException, *, oom_killed: bool) -> int:
     else:
         code = exit_codes.FAILED if cause is None or cause.exit_code is None else cause.exit_code
     _record(code, line, cause, at)
-    _print(error, cause)
+    _print_exception(error, cause)
     if "TRAINWRIGHT_SUPERVISED" not in os.environ:  # no entrypoint of ours is there to do it
         _record_for_torchrun(error)
         failure.report(_own_failure(code, line, cause), os.environ)
     return code
 
 
-def _cause(error: BaseException, *, oom_killed: bool) -> causes.Cause | None:
+def _cause_of(error: BaseException, *, oom_killed: bool) -> causes.Cause | None:
     """Return the cause of an exception, or None if it is unknown."""
     cause = failure.cause_of(error, oom_killed=oom_killed)
     distributed = sys.modules.get("torch.distributed")
@@ -168,8 +165,8 @@ def _cause(error: BaseException, *, oom_killed: bool) -> causes.Cause | None:
     return cause
 
 
-def _print(error: BaseException, cause: causes.Cause | None) -> None:
-    """Print an exception on stderr: its traceback, or one line where that tells more."""
+def _print_exception(error: BaseException, cause: causes.Cause | None) -> None:
+    """Print an exception on stderr: its traceback, or one line where that is clearer."""
     if isinstance(error, errors.RuntimeFailure):
         print(f"trainwright_runtime: {error}", file=sys.stderr)  # noqa: T201
         return
@@ -255,7 +252,7 @@ def _trimmed(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
-def _leave(code: int) -> NoReturn:
+def _exit_process(code: int) -> NoReturn:
     """Exit, doing what the interpreter does at its end except for tearing itself down."""
     if ending := sys.modules.get("trainwright_runtime.coordination.ending"):
         ending.program_ended(code)

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import IO, BinaryIO
@@ -400,35 +401,32 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 _writing = threading.Lock()  # lines of different processes never mix
 
 
-class _Relabel:
-    """The prefix that turns lines of a process's stream into lines of our log."""
-
-    def __init__(self, label: logs.Label) -> None:
-        prefix = f"[{' '.join(f'{k} {v}' for k, v in label.items())}] "
-        self._prefix = prefix.encode(errors="backslashreplace")  # a host's name may be any bytes
-
-    def __call__(self, lines: list[bytes]) -> bytes:
-        return b"".join([self._prefix + line + b"\n" for line in lines])
+Relabel = Callable[[list[bytes]], bytes]
+"""Turns lines of a process's stream into lines of our log."""
 
 
-class _RelabelAsJson:
-    """Turns each line into a JSON object; a line that already is one keeps its fields."""
+def _relabel(log_format: str, label: logs.Label, stream: str) -> Relabel:
+    """Return the function for a stream of a process with this label."""
+    if log_format == "json":
+        return partial(_as_json, label, stream)
+    text = f"[{' '.join(f'{key} {value}' for key, value in label.items())}] "
+    prefix = text.encode(errors="backslashreplace")  # a host's name may be any bytes
+    return lambda lines: b"".join([prefix + line + b"\n" for line in lines])
 
-    def __init__(self, label: logs.Label, stream: str) -> None:
-        self._label = label
-        self._stream = stream
 
-    def __call__(self, lines: list[bytes]) -> bytes:
-        common = {"time": logs.now(), "level": "info", **self._label}
-        return b"".join([self._one(line, common) for line in lines])
+def _as_json(label: logs.Label, stream: str, lines: list[bytes]) -> bytes:
+    """Return each line as a JSON object; a line that already is one keeps its fields."""
+    common = {"time": logs.now(), "level": "info", **label}
+    return b"".join([_line_as_json(line, stream, common) for line in lines])
 
-    def _one(self, line: bytes, common: logs.Label) -> bytes:
-        # What is nested too deep to be read or written is a line like any other.
-        with suppress(ValueError, RecursionError):
-            if fields := _fields(line):
-                return _json_line({**common, **fields})
-        message = line.decode(errors="replace")
-        return _json_line({**common, "stream": self._stream, "message": message})
+
+def _line_as_json(line: bytes, stream: str, common: logs.Label) -> bytes:
+    # What is nested too deep to be read or written is a line like any other.
+    with suppress(ValueError, RecursionError):
+        if fields := _fields(line):
+            return _json_line({**common, **fields})
+    message = line.decode(errors="replace")
+    return _json_line({**common, "stream": stream, "message": message})
 
 
 def _fields(line: bytes) -> dict[str, object] | None:
@@ -444,14 +442,10 @@ def _json_line(record: Mapping[str, object]) -> bytes:
     return _encode(record).encode(errors="backslashreplace") + b"\n"
 
 
-def _relabel(log_format: str, label: logs.Label, stream: str) -> _Relabel | _RelabelAsJson:
-    return _RelabelAsJson(label, stream) if log_format == "json" else _Relabel(label)
-
-
 def _pump(
     source: IO[bytes],
     sink: BinaryIO | None,
-    relabel: _Relabel | _RelabelAsJson,
+    relabel: Relabel,
     tail: Tail | None,
 ) -> None:
     """Copy whole lines until the end of the stream, then the rest that has no newline."""
@@ -470,7 +464,7 @@ def _pump(
 def _write(
     sink: BinaryIO | None,
     lines: list[bytes],
-    relabel: _Relabel | _RelabelAsJson,
+    relabel: Relabel,
     tail: Tail | None,
 ) -> None:
     """Write lines to our own stream, and keep them in the tail."""

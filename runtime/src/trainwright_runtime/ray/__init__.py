@@ -133,7 +133,7 @@ def _joined(run: _Run, names: list[str], address: str) -> Process:
 
 
 def _program(run: _Run, address: str) -> Process:
-    settings = node_processes.settings(run.layout, run.options)
+    settings = node_processes.manifest_variables(run.layout, run.options)
     own = {**settings, "RAY_ADDRESS": address, "TRAINWRIGHT_SUPERVISED": "1"}
     argv = node_processes.argv(run.options)
     return run.process(argv, {**run.environ, **own}, _PROGRAM, quiet=False)

@@ -161,7 +161,7 @@ def _workers(
         replica = f"{layout.placement.node}-{local_rank}"
         variables = {
             **inherited,
-            **node_processes.common(layout, options, environ, local_rank),
+            **node_processes.common_variables(layout, options, environ, local_rank),
             "TRAINWRIGHT_COORDINATOR": coordinator,
             "TRAINWRIGHT_REPLICA": replica,
             "TRAINWRIGHT_MIN_REPLICAS": str(_min_replicas(layout, options, environ)),
@@ -182,7 +182,7 @@ def _workers(
 def _ranks(layout: Layout, local_rank: int) -> dict[str, str]:
     """Return the variables of a process's rank in its node's world; `_NodeStore` adds others."""
     return {
-        **node_processes.ranks(local_rank, layout.nproc, node=0, nodes=1),
+        **node_processes.rank_variables(local_rank, layout.nproc, node=0, nodes=1),
         "TRAINWRIGHT_REPLICA_PROCESSES": str(layout.nproc),
     }
 
@@ -204,7 +204,7 @@ class _NodeStore:
 
         self._store = bound_store("127.0.0.1")
         self._lives += 1
-        return node_processes.attempt(
+        return node_processes.attempt_variables(
             self._lives - 1,
             self._max_restarts,
             address="localhost",
@@ -232,7 +232,7 @@ def _coordinator(
         argv += [f"--candidates={','.join(candidates.addresses)}", f"--index={candidates.own}"]
     variables = {
         **environ,
-        **node_processes.settings(layout, options),
+        **node_processes.manifest_variables(layout, options),
         "TRAINWRIGHT_SUPERVISED": "1",
     }
     return _Child(argv=argv, environ=variables, label={"coordinator": port})
@@ -435,10 +435,10 @@ class _Team:
         other_program = not self._is_elastic()  # whose 0 is all there is to know
         child.done = other_program or life.stage in (Stage.COMPLETE, Stage.OVER)
         if other_program or life.leads or life.stage is Stage.OVER:
-            self._over()
+            self._begin_end()
         return child.done
 
-    def _over(self) -> None:
+    def _begin_end(self) -> None:
         if self.finish_by is None:
             self.finish_by = time.monotonic() + _FINISH * self.options.grace_period
         for other in self.workers:
@@ -454,7 +454,7 @@ class _Team:
         """Whether all workers have done their part, or have had the time to follow."""
         running = self._running(self.workers)
         if self.finish_by is not None and not self.elastic and self._is_elastic():
-            self._go_on()
+            self._resume()
         if self.finish_by is None:
             return not running and all(child.done for child in self.workers)
         if not running:
@@ -465,7 +465,7 @@ class _Team:
         _log.warning("training is over, stopping what has not ended: %s", names)
         return True
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         """Go on: the program does use elastic training, and a worker only ended early."""
         self.finish_by = None
         if self.node_store is not None:

@@ -31,7 +31,7 @@ def argv(options: Options) -> list[str]:
     return [sys.executable, "-u", "-m", "trainwright_runtime.launch.process", *options.program.argv]
 
 
-def common(
+def common_variables(
     layout: Layout, options: Options, environ: Mapping[str, str], local_rank: int
 ) -> dict[str, str]:
     """Return the variables that every training process of ours has, with any recovery."""
@@ -39,12 +39,12 @@ def common(
         "OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(layout.threads),
         "LOCAL_RANK": str(local_rank),
         "LOCAL_WORLD_SIZE": str(layout.nproc),
-        **settings(layout, options),
+        **manifest_variables(layout, options),
         "TRAINWRIGHT_SUPERVISED": "1",
     }
 
 
-def ranks(rank: int, world: int, *, node: int | None, nodes: int | None) -> dict[str, str]:
+def rank_variables(rank: int, world: int, *, node: int | None, nodes: int | None) -> dict[str, str]:
     """Return the variables of torchrun by which a process knows its rank, and its node's.
 
     Scripts and libraries read them: `torch.distributed.is_torchelastic_launched()`, Lightning.
@@ -60,7 +60,7 @@ def ranks(rank: int, world: int, *, node: int | None, nodes: int | None) -> dict
     }
 
 
-def attempt(
+def attempt_variables(
     number: int, most: int, *, address: str, port: int | None, store_is_open: bool
 ) -> dict[str, str]:
     """Return those by which the processes of an attempt (of `most` after the first) meet."""
@@ -73,7 +73,7 @@ def attempt(
     }
 
 
-def settings(layout: Layout, options: Options) -> dict[str, str]:
+def manifest_variables(layout: Layout, options: Options) -> dict[str, str]:
     """Return the variables by which a script follows the manifest, under other launchers too."""
     return {
         "TRAINWRIGHT_BACKEND": layout.backend,

@@ -29,7 +29,7 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
     events = Events()
     placement = layout.placement
     port = placement.master_port or free_port()
-    once = node_processes.attempt(
+    once = node_processes.attempt_variables(
         0, 0, address=placement.master_addr, port=port, store_is_open=False
     )
     with signals_to(events):
@@ -38,8 +38,8 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
                 node_processes.argv(options),
                 {
                     **environ,
-                    **node_processes.common(layout, options, environ, local_rank),
-                    **node_processes.ranks(
+                    **node_processes.common_variables(layout, options, environ, local_rank),
+                    **node_processes.rank_variables(
                         rank,
                         layout.world_size,
                         node=placement.node_rank,

@@ -42,6 +42,7 @@ from torch.distributed.elastic.rendezvous import (
 )
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
+from torch.distributed.elastic.rendezvous.static_tcp_rendezvous import StaticTCPRendezvous
 
 from trainwright_runtime.coordination.addresses import is_loopback, joined, own_addresses
 from trainwright_runtime.coordination.channel import RENDEZVOUS
@@ -152,7 +153,7 @@ class Agent(SimpleElasticAgent):
         attempt = spec.max_restarts - self._remaining_restarts
         if attempt:
             _log.info("restart %d of %d", attempt, spec.max_restarts)
-        shared = node_processes.attempt(
+        shared = node_processes.attempt_variables(
             attempt,
             spec.max_restarts,
             address=str(worker_group.master_addr),
@@ -161,13 +162,13 @@ class Agent(SimpleElasticAgent):
         )
         self._processes = []
         for worker in worker_group.workers:
-            ranks = node_processes.ranks(
+            ranks = node_processes.rank_variables(
                 worker.global_rank,
                 worker.world_size,
                 node=worker_group.group_rank,
                 nodes=worker_group.group_world_size,
             )
-            common = node_processes.common(
+            common = node_processes.common_variables(
                 self._layout, self._options, self._environ, worker.local_rank
             )
             process = Process(
@@ -282,31 +283,18 @@ class StorePerAttempt(RendezvousHandler):
         return closed
 
 
-class OneNode(RendezvousHandler):
-    """The rendezvous of a single node: torch's c10d one would sleep for up to 0.3 s first."""
+class OneNode(StaticTCPRendezvous):
+    """The rendezvous of a single node, which needs no store of its own.
 
-    use_agent_store = True
+    torch's c10d one would sleep for up to 0.3 s first.
+    """
+
+    def __init__(self) -> None:
+        run_id = Identity.of(os.environ).name
+        super().__init__("", 0, rank=0, world_size=1, run_id=run_id, timeout=0)
 
     def next_rendezvous(self) -> RendezvousInfo:
         return RendezvousInfo(HashStore(), 0, 1, RendezvousStoreInfo("", 0))
-
-    def get_backend(self) -> str:
-        return "one-node"
-
-    def is_closed(self) -> bool:
-        return False
-
-    def set_closed(self) -> None:
-        """Do nothing: no other node would read it."""
-
-    def num_nodes_waiting(self) -> int:
-        return 0
-
-    def get_run_id(self) -> str:
-        return Identity.of(os.environ).name
-
-    def shutdown(self) -> bool:
-        return True
 
 
 def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
