@@ -85,24 +85,24 @@ def _report_failure(error: errors.RuntimeFailure, environ: Mapping[str, str]) ->
     return failure.report(own_failure, environ)
 
 
-def _train(wanted: Options, environ: Mapping[str, str]) -> int:
+def _train(chosen: Options, environ: Mapping[str, str]) -> int:
     """Start the training processes of this node with their recovery; return the exit code."""
     placement = recognise(environ)
     rank = {} if placement.node_rank is None else {"node": placement.node_rank}
-    logs.configure(wanted.log_format, rank or {"node": placement.node})
+    logs.configure(chosen.log_format, rank or {"node": placement.node})
     layout = resolve(
         placement,
-        wanted,
+        chosen,
         Machine(gpus=machine.gpus, has_gpu_driver=machine.has_gpu_driver, cores=machine.cores),
     )
-    _check(wanted.program)
+    _check(chosen.program)
     environ = {**environ, **_identify_run(layout, environ)}
-    recovery = _recovery(layout, wanted)
+    recovery = _recovery(layout, chosen)
     _log.info("%s, %s", layout, "Ray" if recovery == "ray" else f"recovery {recovery}")
     if recovery == "launcher":
-        _replace_process(layout, wanted, environ)
-    preflight.run(layout, wanted, environ)
-    code: int = _imported(recovery).run(layout, wanted, environ)
+        _replace_process(layout, chosen, environ)
+    preflight.run(layout, chosen, environ)
+    code: int = _imported(recovery).run(layout, chosen, environ)
     return code
 
 
@@ -132,17 +132,17 @@ def _identify_run(layout: Layout, environ: Mapping[str, str]) -> Mapping[str, st
     return variables
 
 
-def _recovery(layout: Layout, wanted: Options) -> str:
+def _recovery(layout: Layout, chosen: Options) -> str:
     """Return what restarts training after a failure: a key of RECOVERIES, or "launcher"."""
-    if wanted.ray:
+    if chosen.ray:
         return _ray(layout)
-    if wanted.recovery == "live":
+    if chosen.recovery == "live":
         return "live"
     if layout.placement.per_process:
         return "launcher"  # it watches its processes itself
     if layout.placement.elastic:
         return "restart"  # ranks come from torch's rendezvous only, which its agent leads
-    return wanted.recovery
+    return chosen.recovery
 
 
 def _ray(layout: Layout) -> str:
@@ -156,10 +156,10 @@ def _ray(layout: Layout) -> str:
     return "ray"
 
 
-def _replace_process(layout: Layout, wanted: Options, environ: Mapping[str, str]) -> None:
+def _replace_process(layout: Layout, chosen: Options, environ: Mapping[str, str]) -> None:
     """Replace this process with the training process that the launcher has already placed."""
-    command = node_processes.argv(wanted)
-    os.execve(command[0], command, {**environ, **node_processes.manifest_variables(layout, wanted)})  # noqa: S606
+    command = node_processes.argv(chosen)
+    os.execve(command[0], command, {**environ, **node_processes.manifest_variables(layout, chosen)})  # noqa: S606
 
 
 def _check(program: Program) -> None:

@@ -105,14 +105,14 @@ def convert(checkpoint: str, target: Path, entry: str, force: bool) -> None:
         raise click.ClickException("convert needs `pip install safetensors`") from error
     contents = open_checkpoint(checkpoint)
     tensors = _flat(contents, entry)
-    half = target.with_name(f".{target.name}.half")
+    unfinished = target.with_name(f".{target.name}.half")
     try:
-        save_file(tensors, half, metadata={"format": "pt", "step": str(contents.step)})
-        half.replace(target)
+        save_file(tensors, unfinished, metadata={"format": "pt", "step": str(contents.step)})
+        unfinished.replace(target)
     except SafetensorError as error:  # its name for what the disk refuses, too
         raise click.ClickException(f"{target} cannot be written: {error}") from error
     finally:
-        half.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
     click.echo(f"{target}: {len(tensors)} tensors of {entry}, step {contents.step}")
 
 
@@ -164,8 +164,8 @@ def _difference(left: Contents, right: Contents, name: str, rtol: float, atol: f
     left_tensor, right_tensor = (contents.read([name])[name] for contents in (left, right))
     if torch.equal(left_tensor, right_tensor):
         return None
-    wide = torch.complex128 if left_tensor.is_complex() else torch.float64
-    mine, theirs = left_tensor.to(wide), right_tensor.to(wide)
+    wide_dtype = torch.complex128 if left_tensor.is_complex() else torch.float64
+    mine, theirs = left_tensor.to(wide_dtype), right_tensor.to(wide_dtype)
     apart = (mine - theirs).abs()
     if left_tensor.is_floating_point() or left_tensor.is_complex():
         differs = (mine != theirs) & ~(mine.isnan() & theirs.isnan())

@@ -62,12 +62,12 @@ class Handshake:
 class Channel:
     """Messages over a connection whose other side has proved that it belongs to this run."""
 
-    def __init__(self, connection: socket.socket, shaken: Handshake, *, serves: bool) -> None:
+    def __init__(self, connection: socket.socket, handshake: Handshake, *, serves: bool) -> None:
         self.connection = connection
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.keep_alive(idle=30, interval=10)
         self._longest = LONGEST_REQUEST if serves else LONGEST
-        keys = shaken.proof(b"to the server"), shaken.proof(b"to the client")
+        keys = handshake.proof(b"to the server"), handshake.proof(b"to the client")
         self._reads, self._writes = keys if serves else keys[::-1]
         self._read = self._written = 0
         self._rest = bytearray()
@@ -153,12 +153,12 @@ def connect(address: str, label: bytes, timeout: float) -> Channel:
     deadline = time.monotonic() + timeout
     connection = socket.create_connection(split(address), timeout)
     try:
-        shaken = _shake(connection, label, deadline)
+        handshake = _perform_handshake(connection, label, deadline)
     except BaseException:
         connection.close()
         raise
     connection.settimeout(timeout)
-    return Channel(connection, shaken, serves=False)
+    return Channel(connection, handshake, serves=False)
 
 
 def connected(
@@ -182,15 +182,15 @@ def connected(
     return channel, greeting
 
 
-def _shake(connection: socket.socket, label: bytes, deadline: float) -> Handshake:
+def _perform_handshake(connection: socket.socket, label: bytes, deadline: float) -> Handshake:
     """Perform the client's side of the handshake; return its data.
 
     Raise ConnectionRefusedError if the server does not belong to this run.
     """
     identity = Identity.of(os.environ)
     hello = _received(connection, len(HELLO) + NONCE, deadline, HELLO)
-    shaken = Handshake(identity, label, hello[len(HELLO) :], secrets.token_bytes(NONCE))
-    connection.sendall(shaken.client + shaken.proof(b"client"))
+    handshake = Handshake(identity, label, hello[len(HELLO) :], secrets.token_bytes(NONCE))
+    connection.sendall(handshake.client + handshake.proof(b"client"))
     refusal = (
         f"{connection.getpeername()[0]} is not of {identity}, or has another key: all processes "
         "need the same TRAINWRIGHT_RUN, TRAINWRIGHT_ATTEMPT and TRAINWRIGHT_RUN_KEY"
@@ -199,9 +199,9 @@ def _shake(connection: socket.socket, label: bytes, deadline: float) -> Handshak
         proof = _received(connection, PROOF, deadline)
     except ConnectionError:
         raise ConnectionRefusedError(refusal) from None
-    if not hmac.compare_digest(proof, shaken.proof(b"server")):
+    if not hmac.compare_digest(proof, handshake.proof(b"server")):
         raise ConnectionRefusedError(refusal)
-    return shaken
+    return handshake
 
 
 def _received(connection: socket.socket, size: int, deadline: float, begins: bytes = b"") -> bytes:

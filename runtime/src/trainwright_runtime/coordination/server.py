@@ -218,15 +218,15 @@ class Server:
     def _authenticate(self, client: _Client) -> None:
         """Start to serve a client whose proof is right, and refuse it otherwise."""
         nonce, proof = client.received[:NONCE], client.received[NONCE:]
-        shaken = Handshake(self._identity, self._label, client.nonce, nonce)
-        if not hmac.compare_digest(proof, shaken.proof(b"client")):
+        handshake = Handshake(self._identity, self._label, client.nonce, nonce)
+        if not hmac.compare_digest(proof, handshake.proof(b"client")):
             self._refuse(client)
             return
         connection = self._forget(client)
         try:
-            connection.send(shaken.proof(b"server"))  # fits into the buffer of a new connection
+            connection.send(handshake.proof(b"server"))  # fits into the buffer of a new connection
             connection.setblocking(True)
-            channel = Channel(connection, shaken, serves=True)
+            channel = Channel(connection, handshake, serves=True)
         except OSError:
             connection.close()
             return

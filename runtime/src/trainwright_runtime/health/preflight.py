@@ -72,7 +72,7 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> None:
         del enabled["checkpoint"]
         _log.info("preflight: no check of checkpoints, which go to %s", site.store)
     checks = {name: least for name, least in enabled.items() if name in _CHECKS}
-    problems = [f"{name}: {trouble}" for name, trouble in _problems(checks, site)]
+    problems = [f"{name}: {problem}" for name, problem in _problems(checks, site)]
     if problems:
         raise NodeUnfit(f"preflight: {'; '.join(problems)}")
     if "collective" in enabled:
@@ -85,9 +85,9 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> None:
 def _problems(checks: Mapping[str, float | None], site: _Site) -> Iterator[tuple[str, str]]:
     for name, least in checks.items():
         patience = site.timeout + _PATIENCE if name == "names" else _PATIENCE
-        trouble = _within(partial(_CHECKS[name], site, least), patience)
-        if trouble:
-            yield name, trouble
+        problem = _within(partial(_CHECKS[name], site, least), patience)
+        if problem:
+            yield name, problem
 
 
 def _within(check: Callable[[], str], patience: float) -> str:
@@ -118,9 +118,9 @@ def _shm(site: _Site, least: float | None) -> str:
     """Check the room in /dev/shm, and that it can be written."""
     if not _SHM.is_dir():
         return "" if least is None else "there is no /dev/shm"
-    trouble = _too_little(_SHM, least, _LEAST_SHM)
-    if trouble:
-        return trouble
+    problem = _too_little(_SHM, least, _LEAST_SHM)
+    if problem:
+        return problem
     _probe(_SHM)
     return ""
 

@@ -63,9 +63,9 @@ def check(
         text=True,
         check=False,
     )
-    trouble = _verdict(done, placement.node)
-    if trouble:
-        raise NodeUnfit(f"preflight: collective: {trouble}")
+    problem = _verdict(done, placement.node)
+    if problem:
+        raise NodeUnfit(f"preflight: collective: {problem}")
 
 
 def _verdict(done: subprocess.CompletedProcess[str], node: str) -> str:

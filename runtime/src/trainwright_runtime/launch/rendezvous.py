@@ -40,14 +40,14 @@ def keep_trying(names: str, timeout: float, attempt: Callable[[], T]) -> T:
         try:
             return attempt()
         except (OSError, ValueError, KeyError) as error:
-            trouble = error
+            problem = error
         now = time.monotonic()
         if now - began >= timeout:
             raise Unreachable(
-                f"{names} did not appear within {timeout:g} s (--rendezvous-timeout): {trouble}"
+                f"{names} did not appear within {timeout:g} s (--rendezvous-timeout): {problem}"
             )
         if now >= remind:
-            _log.info("still waiting for %s: %s", names, trouble)
+            _log.info("still waiting for %s: %s", names, problem)
             remind = now + _REMIND
         time.sleep(max(0.0, min(_PAUSE, began + timeout - now)))
 
@@ -72,9 +72,9 @@ def _unresolved(host: str, error: OSError) -> str:
 
 def _try_all(addresses: Sequence[tuple[str, int]]) -> None:
     """Raise OSError with all that is wrong if none of them accepts a connection."""
-    troubles = [_try(host, port) for host, port in addresses]
-    if None not in troubles:
-        raise OSError("; ".join(dict.fromkeys(str(each) for each in troubles)))
+    problems = [_try(host, port) for host, port in addresses]
+    if None not in problems:
+        raise OSError("; ".join(dict.fromkeys(str(each) for each in problems)))
 
 
 def _try(host: str, port: int) -> str | None:
@@ -83,7 +83,7 @@ def _try(host: str, port: int) -> str | None:
         resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         return _unresolved(host, error)
-    trouble = ""
+    problem = ""
     for family, kind, protocol, _, address in resolved:
         try:
             with socket.socket(family, kind, protocol) as client:
@@ -91,5 +91,5 @@ def _try(host: str, port: int) -> str | None:
                 client.connect(address)
                 return None
         except OSError as error:
-            trouble = f"{address[0]} resolves, port {port}: {error.strerror or error}"
-    return trouble
+            problem = f"{address[0]} resolves, port {port}: {error.strerror or error}"
+    return problem

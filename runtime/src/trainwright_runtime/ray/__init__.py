@@ -54,7 +54,7 @@ class _Run:
     events: Events
 
     @property
-    def me(self) -> failure.Node:
+    def this_node(self) -> failure.Node:
         return node_processes.node_of(self.layout.placement)
 
     def process(
@@ -110,10 +110,10 @@ def _led(run: _Run, ray: node.Running, gang: Gang, port: int) -> int:
                 stop(running, signal.SIGTERM, run.options.grace_period)
                 raise error
             case Ended(process) if process is ray.process and ray.begins_again():
-                _log.info("Ray did not start on %s, and is started again", run.me)
+                _log.info("Ray did not start on %s, and is started again", run.this_node)
             case Ended(process) if process is ray.process:
                 stop(running, signal.SIGTERM, run.options.grace_period)
-                raise _ended(ray, run.me)
+                raise _ended(ray, run.this_node)
             case Ended(process) if process.label == _PROGRAM:
                 return _done(run, process)
             case Ended(process) if process.exit_code != exit_codes.DONE:
@@ -145,7 +145,7 @@ def _done(run: _Run, program: Process) -> int:
         return exit_codes.DONE
     if lost := _lost(run.events):
         raise lost
-    diagnosed = diagnose([program], run.me)
+    diagnosed = diagnose([program], run.this_node)
     assert diagnosed is not None
     return failure.report(diagnosed, run.environ)
 
@@ -198,9 +198,9 @@ def _followed(run: _Run, ray: node.Running, channel: Channel) -> int:
             case Failed(error) if not number:
                 raise error
             case Ended() if not number and ray.begins_again():
-                _log.info("Ray did not start on %s, and is started again", run.me)
+                _log.info("Ray did not start on %s, and is started again", run.this_node)
             case Ended() if not number:
-                raise _ended(ray, run.me)
+                raise _ended(ray, run.this_node)
             case _:
                 return exit_codes.by_signal(number)
 
@@ -216,5 +216,5 @@ def _started(run: _Run, start: node.Start) -> node.Running:
     return node.Running(begin, run.options.rendezvous_timeout)
 
 
-def _ended(ray: node.Running, me: failure.Node) -> errors.PeerLost:
-    return errors.PeerLost(f"Ray ended on {me}: {ray.process.how_it_ended()}")
+def _ended(ray: node.Running, this_node: failure.Node) -> errors.PeerLost:
+    return errors.PeerLost(f"Ray ended on {this_node}: {ray.process.how_it_ended()}")

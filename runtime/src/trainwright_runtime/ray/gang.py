@@ -41,19 +41,21 @@ _IDLE, _INTERVAL = 15, 5
 class Gang:
     """Node 0's side: which other nodes are connected, and the messages to them."""
 
-    def __init__(self, where: Placement, nodes: int, events: Events) -> None:
-        self._where, self._nodes, self._events = where, nodes, events
+    def __init__(self, placement: Placement, nodes: int, events: Events) -> None:
+        self._placement, self._nodes, self._events = placement, nodes, events
         self._members: dict[int, tuple[str, Channel]] = {}
         self._changed = threading.Condition()
         self._formed = self._ended = False
         self._server = self._opened() if nodes > 1 else None
 
     def _opened(self) -> Server:
-        where = self._where
+        placement = self._placement
         try:
-            return Server(own_addresses(where.master_addr), where.master_port, RAY, self._serve)
+            return Server(
+                own_addresses(placement.master_addr), placement.master_port, RAY, self._serve
+            )
         except OSError as error:
-            taken = f"port {where.master_port} of this node: {error.strerror}"
+            taken = f"port {placement.master_port} of this node: {error.strerror}"
             raise errors.Unreachable(taken) from error
 
     @property
@@ -65,7 +67,7 @@ class Gang:
     @property
     def names(self) -> list[str]:
         """The names of all nodes, in order."""
-        return [self._where.node, *(self._members[node][0] for node in sorted(self._members))]
+        return [self._placement.node, *(self._members[node][0] for node in sorted(self._members))]
 
     def wait(self, timeout: float) -> None:
         """Wait for all nodes. Raise Unreachable, naming the missing ones, if not in time."""
@@ -109,7 +111,7 @@ class Gang:
             self._server.close()
 
     def _missing(self) -> str:
-        names = dict(enumerate(self._where.names))
+        names = dict(enumerate(self._placement.names))
         missing = [node for node in range(1, self._nodes) if node not in self._members]
         return ", ".join(
             f"{node} ({names[node]})" if node in names else str(node) for node in missing
@@ -150,23 +152,23 @@ class Gang:
             del self._members[node]
 
 
-def join(where: Placement, timeout: float) -> tuple[Channel, int]:
+def join(placement: Placement, timeout: float) -> tuple[Channel, int]:
     """Return the connection to node 0, and Ray's port, once all nodes are there.
 
     After an error it is tried again: another container may come in node 0's place.
     """
-    address = f"{where.master_addr}:{where.master_port}"
+    address = f"{placement.master_addr}:{placement.master_port}"
     deadline = time.monotonic() + timeout
-    return keep_trying(address, timeout, partial(_joined, where, address, deadline))
+    return keep_trying(address, timeout, partial(_joined, placement, address, deadline))
 
 
-def _joined(where: Placement, address: str, deadline: float) -> tuple[Channel, int]:
+def _joined(placement: Placement, address: str, deadline: float) -> tuple[Channel, int]:
     """Return the connection to node 0, and Ray's port, in one attempt."""
     channel = connect(address, RAY, max(1.0, min(_CONNECT, deadline - time.monotonic())))
     try:
         channel.keep_alive(idle=_IDLE, interval=_INTERVAL)
         channel.connection.settimeout(None)  # node 0 has a bound of its own
-        channel.write({"node": where.node_rank, "name": where.node})
+        channel.write({"node": placement.node_rank, "name": placement.node})
         answer = channel.read()
         if "exit" in answer:
             raise errors.Unreachable("node 0 gave up before all nodes were there: see its log")

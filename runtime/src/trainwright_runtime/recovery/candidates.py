@@ -48,7 +48,7 @@ class Candidates:
         )
 
     @classmethod
-    def _listed(cls, listed: str, where: Placement, environ: Mapping[str, str]) -> Candidates:
+    def _listed(cls, listed: str, placement: Placement, environ: Mapping[str, str]) -> Candidates:
         """Return the candidates of a list such as "a:29511,b:29511"."""
         addresses = tuple(part.strip() for part in listed.split(","))
         for address in addresses:
@@ -56,7 +56,9 @@ class Candidates:
             if not (host and port.isdecimal() and 0 < int(port) < 65536):
                 raise EnvironmentMistake(LIST, listed, "host:port, separated by commas")
         named = cls(addresses=addresses, own=None)
-        return replace(named, own=_own([host for host, _ in named.hosts_and_ports], where, environ))
+        return replace(
+            named, own=_own([host for host, _ in named.hosts_and_ports], placement, environ)
+        )
 
     @property
     def hosts_and_ports(self) -> list[tuple[str, int]]:
@@ -71,20 +73,20 @@ class Candidates:
         )
 
 
-def _own(hosts: Sequence[str], where: Placement, environ: Mapping[str, str]) -> int | None:
+def _own(hosts: Sequence[str], placement: Placement, environ: Mapping[str, str]) -> int | None:
     """Return the index of this node among the listed hosts, or None if it is not one of them.
 
     It is found by its name. Its number counts only among hosts that are addresses: among names it
     would take over the part that another process has for all other nodes.
     """
-    indexes = [index for index, host in enumerate(hosts) if is_host(host, where.node)]
-    if indexes and where.per_process and environ["LOCAL_RANK"] != "0":
+    indexes = [index for index, host in enumerate(hosts) if is_host(host, placement.node)]
+    if indexes and placement.per_process and environ["LOCAL_RANK"] != "0":
         return None  # the launcher starts each process, and the first of the node runs it
     if len(indexes) == 1:
         return indexes[0]
     indexes = indexes or [i for i, host in enumerate(hosts) if is_ip(host) or is_loopback(host)]
-    if where.number not in indexes:
+    if placement.number not in indexes:
         return None
-    if len(hosts) == 1 and hosts[0] != where.master_addr and not has_address(hosts[0]):
+    if len(hosts) == 1 and hosts[0] != placement.master_addr and not has_address(hosts[0]):
         return None  # a coordinator on no node of this training
-    return where.number
+    return placement.number

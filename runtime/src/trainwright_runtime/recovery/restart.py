@@ -333,16 +333,16 @@ def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
     return StorePerAttempt(rounds, address, placement.node_rank, stores=stores, server=server)
 
 
-def _opened(where: Placement, port: int) -> Server | None:
+def _opened(placement: Placement, port: int) -> Server | None:
     """Open the port where the nodes meet, if that is on this one; else return None.
 
     On a single machine the address is every node's own: the first one opens the port.
     """
-    anywhere = where.elastic and is_loopback(where.master_addr)
-    if not (where.hosts or anywhere):
+    anywhere = placement.elastic and is_loopback(placement.master_addr)
+    if not (placement.hosts or anywhere):
         return None
     try:
-        return Server(own_addresses(where.master_addr), port, RENDEZVOUS, StoreServer().serve)
+        return Server(own_addresses(placement.master_addr), port, RENDEZVOUS, StoreServer().serve)
     except OSError as error:
         if anywhere:
             return None
