@@ -38,13 +38,7 @@ class GracefulStop(TrainerCallback):
         self._stop: StopSignal | None = None
         self._stopping = False
 
-    def on_train_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **kwargs: object,
-    ) -> None:
+    def on_train_begin(self, *_arguments: object, **_options: object) -> None:
         self._stop = StopSignal(every=self._every)
 
     def on_step_end(
