@@ -434,6 +434,10 @@ def _continued(done: Rendered, work: _Work) -> Rendered:
     resumed = decision.state != was.state
     if whole and not resumed and not edited_operation(was, sources):
         return replace(done, record=_attributed(work))
+    # The next run may not be checked; what its target refuses of a state, this one refuses, too.
+    unfit = _unfit(sources, decision.name) if resumed else ()
+    if refused := [it for it in unfit if it.path == "/state" and it not in done.findings]:
+        return replace(done, usable=False, findings=(*done.findings, *refused))
     try:
         texts = _texts(work, present)
         adjusted = _adjusted(work, texts)
