@@ -132,6 +132,27 @@ def test_a_run_counts_no_longer_than_it_may_train(
     assert (found["before"], found["left"]) == (12, [])
 
 
+@pytest.mark.parametrize(
+    ("target", "today", "counts"),
+    [
+        ("jobset", "2026-01-03", True),  # each of the three attempts has the 20 hours anew
+        ("jobset", "2026-01-05", False),
+        ("pytorchjob", "2026-01-03", False),  # all of them have these together
+    ],
+)
+def test_a_run_counts_as_long_as_its_attempts_may_take(
+    target: str, today: str, counts: bool, prod: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prod.edit("prod/environment.yaml", "targets: {", "targets: {jobset: {}, ")
+    prod.edit("prod/environment.yaml", "{pool: h100", "{target: pytorchjob, pool: h100")
+    edit(prod, "llm", "maxDuration: 2h\n", f"maxDuration: 20h\nretries: 2\ntarget: {target}\n")
+    merged(prod)
+    replaced(prod)
+    merged(prod)
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", today)
+    assert bool(planned(prod)["left"]) is counts
+
+
 @pytest.mark.parametrize(("today", "counts"), [("2026-01-31", True), ("2026-02-01", False)])
 def test_a_run_without_an_end_counts_for_a_month(
     today: str, counts: bool, prod: Repository, monkeypatch: pytest.MonkeyPatch

@@ -439,6 +439,10 @@ QUEUE = "metadata: {name: a, namespace: n, labels: {kueue.x-k8s.io/queue-name: t
 LOCAL = "\n---\nkind: LocalQueue\nmetadata: {name: team, namespace: n}\nspec: {clusterQueue: all}"
 GPUS = "\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [{resources: {limits: {nvidia.com/gpu: 8}}}]}}}}}"
 
+LEAST = "kueue.x-k8s.io/job-min-parallelism"
+QUOTA = "\n---\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {requests.nvidia.com/gpu: '%s'}%s}"
+SCOPE = ", scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: Exists}]}"
+
 
 def quota_of(flavors: str, more: str = "") -> str:
     return f"\n---\nkind: ClusterQueue\nmetadata: {{name: all}}\nspec: {{{more}resourceGroups: [{{flavors: [{flavors}]}}]}}"
@@ -640,6 +644,20 @@ FITS = [
     ("TW626", f"kind: PyTorchJob\n{QUEUE}{GPUS}", "queues: {team: {}, other: {quota: 1}}", 0),
     ("TW626", f"kind: PyTorchJob\n{QUEUE}{GPUS}{LOCAL}"  # TW609 knows the ClusterQueue itself
      + quota_of(flavor("a", "nominalQuota: 16")), "queues: {team: {quota: 1}}", 0),
+    *(
+        ("TW625", f"kind: Job\nmetadata: {{annotations: {{{LEAST}: '{least}'}}}}\nspec: {{{pods}}}", "", times)
+        for least, pods, times in (
+            ("1", "parallelism: 4, completions: 4", 0),
+            ("3", "parallelism: 4, completions: 4", 0),
+            ("4", "parallelism: 4, completions: 4", 1),  # nothing is left to give up
+            ("2", "parallelism: 4, completions: 2", 1),  # no more than two ever run at once
+            ("0", "parallelism: 4, completions: 4", 1),
+        )
+    ),
+    ("TW723", f"kind: PyTorchJob{GPUS}{QUOTA % ('15', '')}", "", 1),
+    ("TW723", f"kind: PyTorchJob{GPUS}{QUOTA % ('16', '')}", "", 0),
+    # Such a quota only counts the pods of some priority classes.
+    ("TW723", f"kind: PyTorchJob{GPUS}{QUOTA % ('1', SCOPE)}", "", 0),
     ("TW606", f"kind: PyTorchJob\n{QUEUE}", "", 0),
     ("TW606", f"kind: PyTorchJob\n{QUEUE}", 'kueue: {version: "1.0"}', 1),
     ("TW607", "apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue", 'kueue: {version: "0.12"}', 0),
