@@ -162,6 +162,19 @@ def test_a_shallow_clone_says_what_it_could_not_prove(branch: Repository) -> Non
     assert "fetch-depth: 0" in unproved["why"]
 
 
+def test_a_shallow_clone_proves_what_came_after_a_trusted_commit(branch: Repository) -> None:
+    """It lacks nothing that decides then: what no source renders is different."""
+    FORGED["image"](branch.root)
+    commit(branch.root, "More of the harmless job")
+    folder = branch.root.parent / "clone"
+    source = f"file://{branch.root}"
+    git(branch.root.parent, "clone", "--quiet", "--depth=2", source, str(folder))
+    found = verified(Repository(folder), "HEAD", "--against", "HEAD~1", code=1)
+    forged = found[f"{RENDERED}/new/pytorchjob.yaml"]
+    assert forged["verdict"] == "different"
+    assert "shallow" not in forged["why"]
+
+
 def test_a_clone_that_lacks_a_file_says_which(branch: Repository) -> None:
     blob = git(branch.root, "rev-parse", "HEAD:environments/prod/jobs/llm.yaml")
     (branch.root / ".git/objects" / blob[:2] / blob[2:]).unlink()

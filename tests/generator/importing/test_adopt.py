@@ -389,6 +389,27 @@ def test_what_has_finished_runs_again_though_nothing_is_rendered_of_it_yet(tmp_p
     assert body["metadata"]["name"].startswith("job-failed-")
 
 
+@pytest.mark.parametrize("rendered", [False, True])
+def test_an_edit_of_what_has_finished_begins_a_run(rendered: bool, tmp_path: Path) -> None:
+    """Also where nothing is rendered of what was adopted."""
+    root = tmp_path / "team"
+    before(root)
+    adopted_by(root, live("Job", "failed"))
+    team = Repository(root)
+    if rendered:
+        assert team.run("render").exit_code == 0
+    commit(root, "Adopt it")
+    file = job_file(team, "job-failed")
+    text = file.read_text(encoding="utf-8")
+    file.write_text(f"{text}# Why it failed is in the wiki.\n", encoding="utf-8")
+    assert planned(team, "HEAD") == {}
+    file.write_text(text.replace("train.py", "other.py"), encoding="utf-8")
+    assert planned(team, "HEAD") == {"prod/job-failed": "starts"}
+    assert team.run("render").exit_code == 0
+    body = yaml.safe_load(team.tree()["prod/rendered/job-failed/job.yaml"])
+    assert body["metadata"]["name"].startswith("job-failed-")
+
+
 def test_what_is_not_committed_is_not_run_again(tmp_path: Path) -> None:
     root = tmp_path / "team"
     before(root)

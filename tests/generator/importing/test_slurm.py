@@ -76,6 +76,23 @@ def test_tasks_of_srun_are_processes(tmp_path: Path) -> None:
     assert "24" in str(made["resources"]), "6 for each of the 4 tasks"
 
 
+@pytest.mark.parametrize(
+    ("headers", "options", "nodes"),
+    [
+        ("-N 4\n--gpus-per-node=8", "", 4),
+        ("-N 4\n--gpus-per-node=8", " --nodes=2", 2),
+        ("-N 4\n--gpus-per-node=8", " --ntasks=2", 2),  # as srun says, it takes no more nodes
+        ("-N 4\n--gpus-per-node=8", " --ntasks=8", 4),
+        ("--ntasks=8\n--ntasks-per-node=4\n--gpus-per-node=4", "", 2),
+        ("--ntasks=9\n--ntasks-per-node=4\n--gpus-per-node=4", "", 3),
+    ],
+)
+def test_a_step_has_no_more_nodes_than_processes(
+    headers: str, options: str, nodes: int, tmp_path: Path
+) -> None:
+    assert spec(tmp_path, headers, f"srun{options} python train.py")["nodes"] == nodes
+
+
 AMOUNTS = [
     ("--mem=200G", "memory", "200Gi"),
     ("--mem=4000", "memory", "4000Mi"),

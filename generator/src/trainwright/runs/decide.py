@@ -30,8 +30,9 @@ def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
     """Return what happens to a job whose sources are valid."""
     job = sources.job
     adopted = sources.adopted.name if record is None and sources.adopted else ""
-    if adopted and not _is_run_again(job, adopted, ledger):
-        return _adopted(adopted, job.state, ledger)
+    if adopted and adopted not in ledger.runs:  # else it ended there, and counts as any other
+        step = Step.END if job.state == "cancelled" else Step.ADOPT
+        return Decision(step=step, name=adopted, state=job.state, record=None)
     requested = record is None or asks(sources, record)
     forgotten = record is not None and _is_forgotten(record, job.name, ledger)
     if record is not None and not (requested or forgotten):
@@ -55,23 +56,6 @@ def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
         unasked=not requested,
         replaces=replaced,
     )
-
-
-def _adopted(name: str, state: State, ledger: Ledger) -> Decision:
-    """Return what happens to the first run of a job whose object was in the cluster before.
-
-    It may have ended there.
-    """
-    if name in ledger.runs:
-        return Decision(step=Step.END, name=name, state="finished", record=None)
-    step = Step.END if state == "cancelled" else Step.ADOPT
-    return Decision(step=step, name=name, state=state, record=None)
-
-
-def _is_run_again(job: Job, adopted: str, ledger: Ledger) -> bool:
-    """Whether `rerun` has raised the number of a run that was adopted, and has finished."""
-    ended = ledger.runs.get(adopted)
-    return ended is not None and job.run > ended.run
 
 
 def begun_after(replaced: str, decision: Decision, sources: Sources) -> Decision:
