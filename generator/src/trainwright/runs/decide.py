@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Location, ValueChange
-from trainwright.datatypes.job import ORDERED, Job
+from trainwright.datatypes.job import ORDERED
 from trainwright.datatypes.pointer import Pointer, lookup
 from trainwright.datatypes.same import ORDER, differences
 from trainwright.kinds import TARGETS
