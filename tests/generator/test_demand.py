@@ -93,6 +93,21 @@ def test_without_accelerators_only_nodes_are_asked_for() -> None:
     assert found == replace(asked, pools={JOB.pool.name: asked})
 
 
+def test_a_job_is_counted_once_however_many_of_its_pools_have_no_price_or_end() -> None:
+    free = replace(POOL, price_per_gpu_hour=None)
+    roles = (replace(JOB, pool=replace(free, name="a100")), replace(JOB, pool=free))
+    assert _demand(replace(JOB, pool=free, roles=roles)).unpriced == 1
+    endless = tuple(replace(role, max_duration=None) for role in roles)
+    found = _demand(replace(JOB, max_duration=None, roles=endless))
+    assert (found.unbounded, found.unpriced) == (1, 0)
+
+
+def test_a_part_of_an_accelerator_is_not_counted_as_one() -> None:
+    extended = {"nvidia.com/gpu": 2, "nvidia.com/mig-1g.10gb": 3, "rdma/ib": 8}
+    found = _demand(replace(JOB, pool=None, resources=Resources(extended=extended)))
+    assert found.gpus == Range(8, 8)
+
+
 @pytest.mark.parametrize("state", ["suspended", "cancelled"])
 def test_what_does_not_run_asks_for_nothing(state: str) -> None:
     assert _demand(replace(JOB, state=state)) == NOTHING  # type: ignore[arg-type]

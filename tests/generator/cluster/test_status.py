@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -797,6 +798,24 @@ def test_the_runs_of_a_renamed_environment_are_found_by_the_name_that_they_bear(
     found = items(run("status", "live", "-o", "json"))
     there = {name: (found[name]["job"], found[name]["cluster"]) for name in (llm, mnist)}
     assert there == {llm: ("live/llm", "running"), mnist: ("live/mnist", "running")}
+
+
+def test_a_job_that_moved_here_brings_no_run_of_the_environment_that_it_left(
+    rendered: Repository, run: Run, applied: Applied
+) -> None:
+    """Its run bears the name of that one, whose others are its own still."""
+    bodies = [applied(job, conditions("Created", "Running")) for job in ("prod/llm", "prod/mnist")]
+    llm, mnist = (body["metadata"]["name"] for body in bodies)
+    there = rendered.root / "environments/prod"
+    moved = rendered.root / "environments/live"
+    (moved / "jobs").mkdir(parents=True)
+    (moved / "rendered").mkdir()
+    shutil.copy(there / "environment.yaml", moved)
+    for part in ("jobs/llm.yaml", "rendered/llm"):
+        (there / part).rename(moved / part)
+    found = items(run("status", "live", "-o", "json"))
+    assert mnist not in found
+    assert found[llm]["job"] == "live/llm"
 
 
 def test_a_watch_asks_again_and_prints_what_is_new(

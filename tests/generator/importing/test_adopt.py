@@ -30,6 +30,7 @@ from adoption import (
 )
 from apiserver import ApiServer
 from cluster_objects import RUNNING, pod
+from credential_examples import SECRETS
 from git_repository import commit, git
 from repository import Copied, Repository
 from trainwright.datatypes.manifest import Manifest
@@ -387,6 +388,24 @@ def test_what_has_finished_runs_again_though_nothing_is_rendered_of_it_yet(tmp_p
     assert team.run("render").exit_code == 0
     body = yaml.safe_load(team.tree()["prod/rendered/job-failed/job.yaml"])
     assert body["metadata"]["name"].startswith("job-failed-")
+
+
+@pytest.mark.parametrize(
+    ("reason", "kept"),
+    [("BackoffLimitExceeded", True), (SECRETS["github-classic"][1], False)],
+    ids=["harmless", "a credential"],
+)
+def test_why_it_failed_is_in_the_ledger_without_credentials(
+    reason: str, kept: bool, tmp_path: Path
+) -> None:
+    root = tmp_path / "team"
+    before(root)
+    body = live("Job", "failed")
+    body["status"]["conditions"][0]["reason"] = reason
+    assert adopted_by(root, body).exit_code == 0
+    ledger = (root / "environments/prod/ledger.yaml").read_text(encoding="utf-8")
+    assert "outcome: failed" in ledger
+    assert (reason in ledger) is kept
 
 
 @pytest.mark.parametrize("rendered", [False, True])

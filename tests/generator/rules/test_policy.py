@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+import git_repository
 from repository import Repository
 
 LATEST = "image: {repository: registry.example.com/ml/train, tag: latest}\n"
@@ -66,6 +68,24 @@ def test_the_day_is_a_variable_of_our_own(
     assert _rules(repository, "prod") == ["TW030 error prod/llm", "TW709 error prod/llm"]
     monkeypatch.delenv("TRAINWRIGHT_TODAY")  # whatever day it is, it is later than that
     assert _rules(repository, "prod") == ["TW030 error prod/llm", "TW709 error prod/llm"]
+
+
+@pytest.mark.parametrize(("today", "waives"), [("2026-06-01", ["TW709"]), ("2026-06-02", [])])
+def test_a_plan_names_the_waivers_of_a_new_run_that_still_hold(
+    today: str, waives: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rendered while they held, it is merged as it is."""
+    made = Repository(git_repository.init(tmp_path))
+    made.environment("prod", "")
+    git_repository.commit(made.root)
+    _job(made, "prod/llm", 'waivers: {TW709: {reason: demo, until: "2026-06-01"}}\n')
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", "2026-06-01")
+    assert made.run("render").exit_code == 0
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", today)
+    done = made.run("plan", "--against", "HEAD", "-o", "json")
+    (change,) = json.loads(done.stdout)["plan"]["changes"]
+    assert change["action"] == "starts"
+    assert [waiver["rule"] for waiver in change["waivers"]] == waives
 
 
 @pytest.mark.parametrize("verb", ["check", "render", "plan"])
