@@ -572,6 +572,14 @@ def test_what_of_a_folder_cannot_be_used_is_said_at_its_line(repository: Reposit
     assert "big is a folder, and a digest is that of one file" in _refused(repository)
 
 
+def test_what_cannot_be_used_is_said_of_a_run_that_goes_on_as_well(repository: Repository) -> None:
+    _folder(repository)
+    repository.job("dev/mnist", "files: {/etc/hydra: {from: configs/hydra}}\n")
+    _rendered(repository)
+    _put(repository, "configs/hydra/a:b", "x")
+    assert "configs/hydra has 'a:b', which cannot be mounted" in _refused(repository)
+
+
 def test_a_new_file_of_a_folder_is_an_edit_in_the_plan(repository: Repository) -> None:
     _folder(repository)
     repository.job("dev/mnist", "files: {/etc/hydra: {from: configs/hydra}}\n")

@@ -555,6 +555,24 @@ def test_a_job_that_is_renamed_and_edited_is_the_one_with_most_of_its_values(
     assert ("it has most values of prod/vit, which is gone" in said(prod)) is linked
 
 
+def test_a_job_that_is_edited_is_not_one_that_another_is_as_it_was(prod: Repository) -> None:
+    """Though it has as much in common with that."""
+    _job(prod, "prod/ada")
+    _job(prod, "prod/vit", "flags: {lr: 0.1}\n")
+    merged(prod)
+    for name in ("ada", "vit"):
+        (prod.root / f"environments/prod/jobs/{name}.yaml").unlink()
+    _job(prod, "prod/same")
+    _job(prod, "prod/next")
+    prod.edit("prod/jobs/next.yaml", "nodes: 2", "nodes: 3")
+    render(prod)
+    changes = {it["job"]: (it["action"], it["was"]) for it in plan(prod)["changes"]}
+    assert changes == {
+        "prod/same": ("new run", "prod/ada"),
+        "prod/next": ("new run", "prod/vit"),
+    }
+
+
 def _elsewhere(made: Repository, old: str, new: str) -> None:
     made.environment("dev", ENVIRONMENT)
     made.edit("dev/environment.yaml", old, new)

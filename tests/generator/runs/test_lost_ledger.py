@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,16 @@ def test_where_runs_are_published_the_branch_remembers(tmp_path: Path) -> None:
     assert refused.exit_code == 1
     assert "TW054" in refused.output
     assert made.run(*to, "--new-runs").exit_code == 0
+
+
+def test_a_run_is_finished_under_its_own_name_whatever_else_ran_the_same_file(
+    repository: Repository,
+) -> None:
+    path = repository.root / LEDGER
+    assert repository.run("retire", "prod/c", "--no-render").exit_code == 0
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    (own,) = (line for line in lines if "job: c" in line)
+    name = own.partition(":")[0].strip()
+    path.write_text("".join(lines) + own.replace(name, f"c-{'0' * 8}"), encoding="utf-8")
+    assert repository.run("render").exit_code == 0
+    assert json.loads(repository.tree()["prod/rendered/c/run.lock"])["object"] == name
