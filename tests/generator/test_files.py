@@ -572,12 +572,23 @@ def test_what_of_a_folder_cannot_be_used_is_said_at_its_line(repository: Reposit
     assert "big is a folder, and a digest is that of one file" in _refused(repository)
 
 
-def test_what_cannot_be_used_is_said_of_a_run_that_goes_on_as_well(repository: Repository) -> None:
-    _folder(repository)
-    repository.job("dev/mnist", "files: {/etc/hydra: {from: configs/hydra}}\n")
+@pytest.mark.parametrize("content", ["another\n", None])
+def test_what_is_not_the_file_of_a_digest_is_said_of_a_run_that_goes_on(
+    content: str | None, repository: Repository
+) -> None:
+    _put(repository, "data.txt", "one\n")
+    digest = hashlib.sha256(b"one\n").hexdigest()
+    entry = f"{{from: data.txt, digest: sha256:{digest}}}"
+    repository.job("dev/mnist", f"files: {{/etc/a: {entry}}}\n")
     _rendered(repository)
-    _put(repository, "configs/hydra/a:b", "x")
-    assert "configs/hydra has 'a:b', which cannot be mounted" in _refused(repository)
+    if content is None:
+        (repository.root / "data.txt").unlink()
+    else:
+        _put(repository, "data.txt", content)
+    said = "data.txt is not the file with this digest" if content else "data.txt"
+    assert said in _refused(repository)
+    done = repository.run("render")
+    assert (done.exit_code, said in done.output) == (1, True), done.output
 
 
 def test_a_new_file_of_a_folder_is_an_edit_in_the_plan(repository: Repository) -> None:
