@@ -209,3 +209,16 @@ def _outcomes(
     after = {m.identity: m for m in objects.manifests(now, target)}
     for manifest in objects.manifests(was, target):
         yield from outcomes.evaluate(manifest, after[manifest.identity])
+
+
+def test_a_run_is_current_once_it_has_an_edit_over_a_shared_value(repository: Repository) -> None:
+    """Then its specs are not parsed; what it would inherit comes back when the line goes."""
+    repository.environment("prod", "defaults: {maxDuration: 2h}\n")
+    path = repository.job("prod/llm")
+    without = path.read_text().replace("maxDuration: 2h\n", "")
+    for text in (without, f"{without}maxDuration: 4h\n", without):
+        path.write_text(text)
+        assert repository.run("render").exit_code == 0
+        job = Workspace(Folder(repository.root)).current_job(JobFile("prod", "llm"))
+        assert job is not None
+        assert job.max_duration == (4 if "4h" in text else 2) * 3600
