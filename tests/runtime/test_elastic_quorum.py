@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainwright_runtime.coordination.quorum import Patience, members
+from trainwright_runtime.coordination.quorum import Patience, Quorums, members
 
 PATIENCE = Patience(least=2, join=10.0)
 
@@ -31,3 +31,24 @@ def test_who_takes_the_next_step(
 ) -> None:
     since = {name: waited * index for index, name in enumerate(requested)}  # the first since 0
     assert members(since, alive, before, waited, PATIENCE) == (frozenset(taken) or None)
+
+
+_MEMBER = {
+    "unreached": [], "step": 1, "holds": True, "view": 0, "state": "at:1",
+    "lineage": "1/a", "group": 0, "position": "", "declared": "",
+}  # fmt: skip
+
+
+def test_who_gave_up_waiting_is_waited_for_if_it_took_the_last_step() -> None:
+    quorums = Quorums(Patience(heartbeat=60), clock=lambda: 0)
+    for name in "ab":
+        quorums.beat(name)
+        quorums.request(name, _MEMBER)
+    quorums.tick()  # the first step, which time decides
+    quorums.withdraw(quorums.request("new", _MEMBER))
+    quorums.withdraw(quorums.request("a", _MEMBER))
+    last = quorums.request("b", _MEMBER)
+    assert last.answer is None  # a has not come back
+    again = quorums.request("a", _MEMBER)
+    assert again.answer
+    assert last.answer
