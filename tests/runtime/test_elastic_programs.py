@@ -385,6 +385,7 @@ def test_what_can_only_be_iterated_over_is_refused_with_what_to_do() -> None:
         elastic.Shards.of(Stream())
 
 
+@pytest.mark.slow
 def test_a_stream_of_the_datasets_library_is_read_by_its_shards(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
 
