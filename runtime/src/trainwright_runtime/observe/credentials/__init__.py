@@ -733,8 +733,10 @@ def _marked(lines: list[str]) -> list[str]:
     if not fresh:
         return fresh
     together = "\n".join(fresh)
-    hinted = tuple((hint, form) for hint, form in _BY_HINT if hint in together)
-    marked = [line for line in fresh if not _is_dull(line, hinted)]
+    hinted = [(hint, form) for hint, form in _BY_HINT if hint in together]
+    # One look at all of them mostly tells that none is marked: what is searched is in one line.
+    dull = _is_dull(together, hinted)
+    marked = [] if dull else [line for line in fresh if not _is_dull(line, hinted)]
     if len(_dull) > _MOST:
         _dull.clear()
     _dull.update(line for line in set(fresh).difference(marked) if len(line) <= _REPEATED)
