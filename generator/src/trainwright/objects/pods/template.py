@@ -39,11 +39,12 @@ def once(compute: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
 
     @wraps(compute)
     def computed(owner: Owner) -> Value:
-        cached = vars(owner)
-        if name not in cached:
-            cached[name] = compute(owner)
-        value: Value = cached[name]
-        return value
+        cached: dict[str, Value] = owner.__dict__
+        try:
+            return cached[name]
+        except KeyError:
+            value = cached[name] = compute(owner)
+            return value
 
     return computed
 
