@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from trainwright.datatypes import quantity
+from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.job import FlagStyle, Job
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import diagnostics as dx
-from trainwright.objects.pods import shm
+from trainwright.objects.pods import command, shm
 from trainwright.objects.pods.command import starts_runtime
 from trainwright.objects.pods.flags import misplaced, unfit_style
 from trainwright.objects.pods.launchers import LAUNCHERS, plain
+from trainwright.objects.pods.launching import SHELLS
 from trainwright.specs.merge import BUILT_IN, Layered
 
 
@@ -24,6 +27,8 @@ def problems(job: Job, spec: Layered) -> Iterator[Finding]:
     yield from _flags(job, spec)
     yield from _command_in_one_word(job, spec)
     yield from _script(job, spec)
+    yield from _started_as_script(job, spec)
+    yield from _dashes(job, spec)
     yield from _launcher_options(job, spec)
     yield from _object_store(job, spec)
 
@@ -96,6 +101,89 @@ def _script(job: Job, spec: Layered) -> Iterator[Finding]:
     yield spec.finding(
         dx.CONTRADICTION, Pointer.of("entrypoint", field), message, remedy=remedy, effect=effect
     )
+
+
+# What starts processes on all nodes by itself, for which a target is there.
+_OF_CLUSTERS = frozenset({"mpirun", "mpiexec", "horovodrun", "srun", "sky", "torchx"})
+
+
+def _started_as_script(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Yield a finding for a launcher or an interpreter in place of the script that it starts."""
+    word, args = job.entrypoint.script, [*job.entrypoint.args]
+    starts = LAUNCHERS.get(command.parse((word, "launch", "x")).launcher)
+    launcher = "torchrun" if word in _OF_CLUSTERS else starts.name if starts else ""
+    if not (launcher or command.is_python(word) or SHELLS.fullmatch(word)):
+        return
+    from trainwright.documents.validation import other_forms, translation  # only mistakes need it
+
+    file = next((index for index, arg in enumerate(args) if arg.endswith(".py")), len(args))
+    began = args[file:] if word in _OF_CLUSTERS else [word, *args]
+    fields = {**(other_forms.entrypoint(began) or {}), **_with(launcher)}
+    lacks_file = not args or (launcher and "argv" in fields["entrypoint"])
+    if lacks_file:
+        fields = {"entrypoint": {"script": "train.py"}, **_with(launcher)}
+    remedy = translation.written(fields)
+    yield spec.finding(
+        dx.CONTRADICTION,
+        Pointer("/entrypoint/script"),
+        f"{word} is what starts a program, and entrypoint.script is the program itself",
+        remedy=f"{remedy[:-1]}, with the name of your program's file." if lacks_file else remedy,
+        effect="Python finds no file of that name.",
+    )
+
+
+def _with(launcher: str) -> dict[str, Data]:
+    return {"launcher": launcher} if launcher else {}
+
+
+# What word processors and web pages make of a hyphen: dashes, and the sign of a subtraction.
+_DASH = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+_DASHED = re.compile(
+    rf"(?P<dashes>-?[{_DASH}][-{_DASH}]*)(?P<rest>(?:[A-Za-z][\w.-]*(?:=.*)?|\.?\d.*))"
+)
+
+
+def _dashes(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Yield a finding for each option or number that begins with another sign than a hyphen."""
+    for at, value in _texts(job):
+        match = _DASHED.fullmatch(value)
+        if match is None:
+            continue
+        rest, sign = match["rest"], next(sign for sign in match["dashes"] if sign != "-")
+        is_option = rest[:1].isalpha()
+        if is_option and at.parts[0] != "entrypoint":  # a value, such as a dash before a word
+            continue
+        name = rest.partition("=")[0]
+        meant = f"{'--' if is_option and len(name) > 1 else '-'}{rest}"
+        is_number = at.parts[0] != "env" and not is_option
+        shown = meant if is_number else f'"{meant}"'
+        yield spec.finding(
+            dx.CONTRADICTION,
+            at,
+            f"{value} begins with {_called(sign)}, and not with the hyphen of a keyboard",
+            remedy=f"Write `{shown}`.",
+            effect="The program refuses it, or reads it as a text.",
+        )
+
+
+def _called(sign: str) -> str:
+    name = unicodedata.name(sign).lower()
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name} (U+{ord(sign):04X})"
+
+
+def _texts(job: Job) -> Iterator[tuple[Pointer, str]]:
+    """Yield the texts of a job's command line and of its variables, with where each is."""
+    for field in ("argv", "args"):
+        for index, word in enumerate(getattr(job.entrypoint, field)):
+            yield Pointer.of("entrypoint", field, index), word
+    for field, options in (
+        ("flags", job.flags),
+        ("launcherOptions", job.launcher_options),
+        ("env", job.env),
+    ):
+        for name, value in options.items():
+            if isinstance(value, str):
+                yield Pointer.of(field, name), value
 
 
 def _launcher_options(job: Job, spec: Layered) -> Iterator[Finding]:

@@ -416,10 +416,14 @@ def _matches(pattern: str, key: str) -> bool:
     return re.search(pattern, key) is not None
 
 
+# A hyphen, and what word processors make of it.
+_DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+
+
 def _bad_key(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     key = str(failure.instance)
     remedy = _described(failure.schema) or f"Names must match {failure.wanted}."
-    if pointer.last == "flags" and (name := key.lstrip("-")) != key:
+    if pointer.last == "flags" and (name := key.lstrip(_DASHES)) != key:
         remedy = f'The dashes are added where it is passed. Did you mean "{name}"?'
     elif failure.keyword == "pattern" and (meant := _valid_key(key, failure.wanted)):
         remedy = f'Did you mean "{meant}"? {remedy}'
