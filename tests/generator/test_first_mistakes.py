@@ -346,6 +346,40 @@ def test_a_command_has_references_for_what_a_launcher_names(repository: Reposito
     assert _remedies(repository)["TW774"] == "Write `${{ node.rank }}`."
 
 
+@pytest.mark.parametrize(
+    ("missing", "environment", "declared"),
+    [
+        ("pool: h100", "queueing: none", "h100: {resource: nvidia.com/gpu, gpusPerNode: 1"),
+        ("pool: h100", "pools: {}", "pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 1"),
+        ("pool: null", "pools: {}", "pools: {gpu: {resource: nvidia.com/gpu, gpusPerNode: 1"),
+        ("pool: null", "pools: {cpu: {}}", "gpu: {resource: nvidia.com/gpu, gpusPerNode: 1"),
+        ("queue: nlp", "queueing: kueue\nqueues: {vision: {}}", "nlp: {}"),
+        ("target: jobset", "queueing: none", "jobset: {}"),
+    ],
+)
+def test_what_an_environment_lacks_is_told_as_lines_to_write(
+    missing: str, environment: str, declared: str, repository: Repository
+) -> None:
+    job = "resources: {cpu: '1', memory: 4Gi, gpu: 1}\n"
+    job += "pool: a100\n" * (not missing.startswith("pool"))
+    _write(repository, {}, f"{job}{missing}".replace("pool: null", "pool: gpu"), environment)
+    if missing == "pool: null":
+        text = (repository.root / "environments" / JOB_FILE).read_text()
+        repository.write(JOB_FILE, text.replace("pool: gpu\n", ""))
+    (told,) = _errors(repository)
+    shown = re.search(f"`({re.escape(declared)}[^`]*)`", told["remedy"])
+    assert shown, told
+    written = yaml.load(shown[1], Loader=yaml.CSafeLoader)
+    path = repository.root / "environments" / ENVIRONMENT_FILE
+    data = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
+    field = "targets" if "target" in missing else f"{missing.partition(':')[0]}s"
+    data |= written if field in written else {field: {**data.get(field, {}), **written}}
+    repository.write(ENVIRONMENT_FILE, yaml.safe_dump(data))
+    if "pool: gpu" in told["remedy"]:
+        repository.write(JOB_FILE, f"{text}pool: gpu\n".replace("pool: gpu\npool", "pool"))
+    assert _errors(repository) == []
+
+
 def test_there_are_enough_of_them() -> None:
     assert len(MISTAKES) >= 526
 

@@ -104,7 +104,8 @@ def test_an_error_is_printed_where_the_bar_was(repository):
     seen = on_a_terminal(repository, "check", "--no-cache", "nowhere")
     assert seen.code == 2
     assert seen.err.endswith(
-        'trainwright: nothing matches "nowhere"; see `trainwright list jobs`\r\n'
+        'trainwright: nothing matches "nowhere"; there are the environments dev, prod and the jobs '
+        "prod/llm, dev/mnist, prod/mnist\r\n"
     )
 
 

@@ -49,12 +49,28 @@ def test_only_a_bare_environment_is_whole() -> None:
         ("prd", "did you mean prod"),
         ("prod/lm", "did you mean prod/llm"),
         ("environments/prod/jobs/lm.yaml", "did you mean prod/llm"),
-        ("x/y", "list jobs"),
+        ("x/y", "there are the jobs prod/llm, dev/mnist, prod/mnist$"),
+        (
+            "sandbox",
+            "there are the environments dev, prod, empty and the jobs prod/llm, dev/mnist, prod",
+        ),
+        ("mnist", "did you mean dev/mnist or prod/mnist"),
+        ("staging/vit", "there are the jobs .*dev/mnist"),
     ],
 )
 def test_what_matches_nothing_is_said_with_what_comes_near(pattern: str, hint: str) -> None:
     with pytest.raises(SelectionError, match=hint):
         select((pattern,), AVAILABLE)
+
+
+def test_of_many_the_nearest_are_named() -> None:
+    many = {"dev": tuple(JobFile("dev", f"job-{number}") for number in range(2000))}
+    with pytest.raises(SelectionError, match="and 1,997 more, see `trainwright list jobs`"):
+        select(("llm",), many)
+    with pytest.raises(SelectionError, match=r"there is the environment dev$"):
+        select(("llm",), {"dev": ()})
+    with pytest.raises(SelectionError, match="there is no job yet"):
+        select(("dev/llm",), {"dev": ()})
 
 
 @pytest.mark.parametrize(
@@ -64,5 +80,5 @@ def test_no_environment_is_named_for_a_job(pattern: str, writes: bool) -> None:
     """Who follows it would write to every job of the environment."""
     with pytest.raises(SelectionError) as error:
         select((pattern,), AVAILABLE, writes=writes)
-    assert re.search("did you mean prod/|see `trainwright list jobs`", str(error.value))
+    assert re.search("did you mean prod/|there are the jobs prod/", str(error.value))
     assert not re.search(r"(mean|or) (prod|dev|empty)(?!/)", str(error.value))

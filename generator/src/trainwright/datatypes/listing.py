@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 _Item = TypeVar("_Item")
+MOST = 3  # names that one line has
 
 
 def more(count: int, what: str = "") -> str:
@@ -13,7 +14,7 @@ def more(count: int, what: str = "") -> str:
     return f"and {count:,} more {what}".rstrip()
 
 
-def listed(names: Sequence[str], most: int = 3) -> str:
+def listed(names: Sequence[str], most: int = MOST) -> str:
     """The first `most` of some names: "a, b, c and 4 more"."""
     left = len(names) - most
     return ", ".join(names[:most]) + (f" {more(left)}" if left > 0 else "")

@@ -11,6 +11,7 @@ from trainwright.datatypes import quantity
 from trainwright.datatypes.data import Data
 from trainwright.datatypes.finding import Finding
 from trainwright.datatypes.job import FlagStyle, Job
+from trainwright.datatypes.listing import article
 from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import diagnostics as dx
 from trainwright.objects.pods import command, shm
@@ -153,22 +154,18 @@ def _dashes(job: Job, spec: Layered) -> Iterator[Finding]:
         is_option = rest[:1].isalpha()
         if is_option and at.parts[0] != "entrypoint":  # a value, such as a dash before a word
             continue
-        name = rest.partition("=")[0]
+        name, named = rest.partition("=")[0], unicodedata.name(sign).lower()
         meant = f"{'--' if is_option and len(name) > 1 else '-'}{rest}"
         is_number = at.parts[0] != "env" and not is_option
         shown = meant if is_number else f'"{meant}"'
         yield spec.finding(
             dx.CONTRADICTION,
             at,
-            f"{value} begins with {_called(sign)}, and not with the hyphen of a keyboard",
+            f"{value} begins with {article(named)} (U+{ord(sign):04X}), and not with the hyphen "
+            "of a keyboard",
             remedy=f"Write `{shown}`.",
             effect="The program refuses it, or reads it as a text.",
         )
-
-
-def _called(sign: str) -> str:
-    name = unicodedata.name(sign).lower()
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name} (U+{ord(sign):04X})"
 
 
 def _texts(job: Job) -> Iterator[tuple[Pointer, str]]:

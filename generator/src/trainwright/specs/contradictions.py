@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from trainwright.datatypes import quantity
@@ -107,10 +108,22 @@ _NO_DEVICES = "The pods would be refused, or start without their devices."
 _TOO_LARGE = "The API server would refuse the ConfigMap, and no pod would start."
 
 
-def _known(names: Iterable[str], what: str) -> str:
+def _known(field: str, names: Iterable[str], wanted: str, declared: str = "{}") -> str:
+    """Return that one of the names is to be used, the nearest first, or what declares another."""
+    line, near = f"{wanted}: {declared}", get_close_matches(wanted, [*names], n=3, cutoff=0.4)
     if not names:
-        return f"Declare it in environment.yaml; it has no {what} yet."
-    return f"Use one of {', '.join(sorted(names))}, or declare it in environment.yaml."
+        return f"Declare it in environment.yaml: `{field}: {{{line}}}`."
+    ordered = ", ".join(sorted(names, key=lambda name: (name not in near, name)))
+    return f"Use one of {ordered}, or declare it below {field} in environment.yaml: `{line}`."
+
+
+def _pool(job: Job) -> str:
+    """Return what declares a pool that has the GPUs of a job."""
+    gpus = job.resources.gpu or _GPUS_OF_A_NODE
+    return f"{{resource: nvidia.com/gpu, gpusPerNode: {gpus}, capacity: {gpus * job.nodes}}}"
+
+
+_GPUS_OF_A_NODE = 8
 
 
 def _target(target: str, spec: Layered, environment: Environment) -> Finding:
@@ -122,8 +135,8 @@ def _target(target: str, spec: Layered, environment: Environment) -> Finding:
         remedy = f"Write {uses}, in the job or among defaults in environment.yaml."
     else:
         message = f'the target "{target}" is not installed in {environment.name}'
-        remedy = f"{_known(environment.targets, 'targets').removesuffix('.')}: "
-        remedy += f"`{target}: {{}}` among its targets, where the cluster has its operator."
+        remedy = _known("targets", environment.targets, target)
+        remedy = f"{remedy[:-1]}, where the cluster has its operator."
     return dx.REFERENCE.at(spec.authored(at), message, path=at, remedy=remedy, effect=_NO_KIND)
 
 
@@ -134,18 +147,21 @@ def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[F
         yield _target(target, spec, environment)
     if pool is not None and job.pool is None:
         message = f'the pool "{pool}" does not exist in {name}'
-        remedy = _known(environment.pools, "pools")
+        remedy = _known("pools", environment.pools, str(pool), _pool(job))
         yield spec.finding(dx.REFERENCE, Pointer("/pool"), message, remedy=remedy, effect=_NO_NODES)
     if job.queue and environment.queueing in ("none", "coscheduling"):
         lacks = "queueing" if environment.queueing == "none" else "queues, only gangs"
         message = f'the queue "{job.queue}" is requested, but {name} has no {lacks}'
-        remedy = "Set queueing in environment.yaml, or remove the queue (queue: null)."
+        remedy = (
+            "Remove the queue (queue: null), or write in environment.yaml what the cluster has: "
+        )
+        remedy += f"`queueing: kueue` (or volcano) and `queues: {{{job.queue}: {{}}}}`."
         yield spec.finding(
             dx.REFERENCE, Pointer("/queue"), message, remedy=remedy, effect=_NO_QUEUE
         )
     elif job.queue and environment.queues and job.queue not in environment.queues:
         message = f'the queue "{job.queue}" does not exist in {name}'
-        remedy = _known(environment.queues, "queues")
+        remedy = _known("queues", environment.queues, job.queue)
         yield spec.finding(
             dx.REFERENCE, Pointer("/queue"), message, remedy=remedy, effect=_NO_QUEUE
         )
@@ -163,10 +179,8 @@ def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[F
     for variable, secret in sorted(job.secrets.items()):
         if secret.name and environment.secrets and secret.name not in environment.secrets:
             message = f'the Secret "{secret.name}" does not exist in {name}'
-            at, remedy = (
-                Pointer.of("secrets", variable, "name"),
-                _known(environment.secrets, "secrets"),
-            )
+            at = Pointer.of("secrets", variable, "name")
+            remedy = _known("secrets", environment.secrets, secret.name)
             yield spec.finding(dx.REFERENCE, at, message, remedy=remedy, effect=_NO_KEYS)
 
 
@@ -183,7 +197,7 @@ def _code(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding
     if git.secret and environment.secrets and git.secret not in environment.secrets:
         at = Pointer("/code/git/secret")
         message = f'the Secret "{git.secret}" does not exist in {environment.name}'
-        remedy = _known(environment.secrets, "secrets")
+        remedy = _known("secrets", environment.secrets, git.secret)
         yield spec.finding(dx.REFERENCE, at, message, remedy=remedy, effect=_NO_KEYS)
     if git.over_ssh and not git.secret:
         message = "a repository is fetched by ssh with a key, and code.git has no secret"
@@ -205,7 +219,10 @@ def _queueing(job: Job, spec: Layered, environment: Environment) -> Iterator[Fin
     # Kueue admits all pods of a job or none, so what it queues is a gang already.
     if job.gang and environment.queueing not in ("volcano", "coscheduling") and not queued:
         message = f"a gang is requested, but nothing in {environment.name} starts pods together"
-        remedy = "Set queueing in environment.yaml and, for Kueue, a queue; or remove gang."
+        remedy = (
+            "Write `queueing: coscheduling`, or volcano, in environment.yaml, where the cluster "
+        )
+        remedy += "has it; for kueue name a queue, whose jobs are gangs anyway; or remove gang."
         yield spec.finding(dx.REFERENCE, Pointer("/gang"), message, remedy=remedy, effect=_NO_GANG)
 
 
@@ -231,7 +248,11 @@ def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator
     if gpus and "pool" not in spec.data:
         message = f"resources.gpu is {gpus}, but there is no pool to take GPUs from"
         accelerated = [name for name, candidate in environment.pools.items() if candidate.resource]
-        remedy = f"Set pool. {_known(accelerated, 'GPU pools')}"
+        remedy = f"Write {' or '.join(f'`pool: {name}`' for name in sorted(accelerated))}."
+        if not accelerated:
+            line = f"gpu: {_pool(job)}"
+            line = f"below pools `{line}`" if environment.pools else f"`pools: {{{line}}}`"
+            remedy = f"Write `pool: gpu`, and in environment.yaml {line}."
         yield spec.finding(
             dx.REFERENCE, Pointer("/resources/gpu"), message, remedy=remedy, effect=_NO_NODES
         )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from fnmatch import fnmatchcase
 
 from trainwright.datatypes.errors import SelectionError
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.layout import NO_ENVIRONMENT, JobFile
+from trainwright.datatypes.listing import MOST, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +88,39 @@ _MANIFESTS = re.compile(r"\.(ya?ml|json)$|^-$")
 def _nothing(pattern: str, available: Mapping[str, tuple[JobFile, ...]], *, jobs: bool) -> str:
     every = [str(job) for each in available.values() for job in each]
     near = _nearest(pattern, every if jobs else [*available, *every])
-    hint = f"did you mean {' or '.join(near)}?" if near else "see `trainwright list jobs`"
+    hint = f"did you mean {' or '.join(near)}?" if near else _there_are(pattern, available, jobs)
     if not near and _MANIFESTS.search(pattern):
         hint += f", or check manifests with `trainwright validate {pattern}`"
     return f'nothing matches "{pattern}"; {hint}'
 
 
+def _there_are(pattern: str, available: Mapping[str, tuple[JobFile, ...]], jobs: bool) -> str:
+    """Return what can be selected, the nearest first: environments unless only `jobs` can be."""
+    groups = {} if jobs else {"environment": [*available]}
+    groups["job"] = [str(job) for each in available.values() for job in each]
+    alike = SequenceMatcher(b=_short(pattern), autojunk=False)
+
+    def distance(name: str) -> tuple[float, str]:
+        alike.set_seq1(name)
+        return -alike.ratio(), name
+
+    shown = [
+        f"the {what}{'s' * (len(names) > 1)} {listed(sorted(names, key=distance))}"
+        for what, names in groups.items()
+        if names
+    ]
+    has_more = any(len(names) > MOST for names in groups.values())
+    all_of_them = ", see `trainwright list jobs`" if has_more else ""
+    if not shown:
+        return "there is no job yet"
+    is_one = sum(map(len, groups.values())) == 1
+    return f"there {'is' if is_one else 'are'} {' and '.join(shown)}{all_of_them}"
+
+
 def _nearest(wanted: str, names: Sequence[str]) -> list[str]:
     """Return names similar to a pattern, which may be the path of a job's file."""
-    short = re.sub(r"^(?:\./)?environments/|(?<=/)jobs/|\.ya?ml$", "", wanted)
-    return get_close_matches(short, names, n=3, cutoff=0.6)
+    return get_close_matches(_short(wanted), names, n=3, cutoff=0.6)
+
+
+def _short(wanted: str) -> str:
+    return re.sub(r"^(?:\./)?environments/|(?<=/)jobs/|\.ya?ml$", "", wanted)
