@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from repository import ENVIRONMENT, Repository
+from trainwright.datatypes import quantity
 
 MISTAKES = {
     f"{of}: {name}": mistake
@@ -378,6 +379,48 @@ def test_what_an_environment_lacks_is_told_as_lines_to_write(
     if "pool: gpu" in told["remedy"]:
         repository.write(JOB_FILE, f"{text}pool: gpu\n".replace("pool: gpu\npool", "pool"))
     assert _errors(repository) == []
+
+
+_SET = re.compile(r"Set `resources[.](\w+)` to \"(\w+)\" or more")
+
+
+@pytest.mark.parametrize("written", ["cpu: '2'", "memory: 64Mi", "cpu: '2', memory: 64Mi", ""])
+@pytest.mark.parametrize("inherited", ["cpu: '2', memory: 4Gi", "cpu: '96', memory: 64Gi", ""])
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "nodes: 2",
+        "launcher: torchrun\nflags: {num_workers: 4}",
+        "launcher: torchrun\nenv: {OMP_NUM_THREADS: '8'}",
+        "procsPerNode: 4",
+    ],
+)
+def test_no_rule_finds_fault_with_what_another_proposes(
+    written: str, inherited: str, beside: str, repository: Repository
+) -> None:
+    defaults = f"{POOLS}defaults: {{resources: {{{inherited}}}}}"
+    amounts = yaml.safe_load(f"{{gpu: 8, {written}}}")
+    done = set[str]()
+    for _ in ("errors", "warnings", "nothing"):
+        _write(repository, {}, f"resources: {json.dumps(amounts)}\n{beside}", defaults)
+        told = _of_resources(repository)
+        assert not done & told.keys(), "a rule complains of the value that another proposed"
+        amounts |= told
+        done |= told.keys()
+    assert told == {}
+
+
+def _of_resources(repository: Repository) -> dict[str, str]:
+    """Return what is told to write for CPU and memory: of several amounts the largest."""
+    report = repository.run("check", "--no-cache", "-o", "json").stdout
+    told = dict[str, str]()
+    for one in json.loads(report)["report"]["results"]:
+        if re.search(r"resources[./]?(cpu|memory|)$", one["path"]):
+            proposed = _SET.search(one["remedy"])
+            assert proposed, f"it tells no value: {one}"
+            amounts = (proposed[2], told.get(proposed[1], "0"))
+            told[proposed[1]] = max(amounts, key=quantity.parse)
+    return told
 
 
 def test_there_are_enough_of_them() -> None:

@@ -285,6 +285,8 @@ def _next_run(done: Rendered, work: _Work) -> Steps:
     if problems:
         return replace(done, usable=False, findings=(*linted, *problems))
     findings = tuple(_check(manifests, sources, patched))
+    said = {finding.path for finding in findings if finding.path}
+    linted = tuple(f for f in linted if f.rule != dx.SAME_AS_INHERITED.id or f.path not in said)
     findings = (*linted, *(f for f in findings if not _is_said(f, linted)))
     return replace(done, findings=findings, files=texts, record=_record(work, texts, manifests))
 

@@ -16,11 +16,13 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.pods.launching import launches, options, starts_one_process
+from trainwright.objects.pods.requests import OF_PROCESS, of_processes
 from trainwright.objects.pods.storage import variables, written
 from trainwright.objects.pods.template import SHARED_MEMORY, Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, error, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.specs.fabrics import nics
+from trainwright.rules.tuning import threads
+from trainwright.specs.fabrics import is_rdma, nics
 
 # Accelerators without one process each: a Neuron device has two cores with a process each, and one
 # process drives all TPU chips.
@@ -28,16 +30,6 @@ from trainwright.specs.fabrics import nics
 # https://docs.pytorch.org/xla/master/learn/pytorch-on-xla-devices.html
 _UNPAIRED = frozenset({"aws.amazon.com/neuron", "google.com/tpu"})
 _RDMA = "/dev/infiniband"
-# How device plugins name RDMA cards.
-_CARD = re.compile(
-    r"rdma|infiniband|(?:^|[/_.-])(?:hca|ib)(?:[/_.-]|\d|$)|roce|mlnx|hostdev", re.IGNORECASE
-)
-
-
-@lru_cache(maxsize=256)
-def is_rdma(resource: str) -> bool:
-    """Whether a resource counts network cards that read and write memory by themselves."""
-    return _CARD.search(resource) is not None
 
 
 @error("TW701", spec=Pointer("/resources"), per_pod=True, special=True)
@@ -317,11 +309,21 @@ def missing_cpu_or_memory(subject: Subject) -> Iterator[Hit]:
             form, message = _too_little(main, name)
             if message:
                 spec = Pointer.of("resources", name)
-                yield Hit(f"{main.pointer}/resources", message, spec=spec, form=form)
+                remedy = _enough(template, main, name)
+                at = f"{main.pointer}/resources"
+                yield Hit(at, message, spec=spec, form=form, remedy=remedy)
 
 
-# What a process takes for each GPU before its first step, by Python, CUDA and NCCL.
-_OF_PROCESS = {"cpu": quantity.parse("1"), "memory": quantity.parse("2Gi")}
+def _enough(template: PodTemplate, container: Container, name: str) -> str:
+    """Return what to request of CPU or memory, so that no other rule says it is too little."""
+    processes = max(sum(container.accelerators.values()), _processes(template)[0] or 1)
+    least = of_processes(name, processes)
+    if name == "cpu":
+        least = str(max(int(least), *(busy.cpus for busy in threads(template, container)), 1))
+    return (
+        f'Set `resources.{name}` to "{least}" or more, in the job or in `defaults` of its '
+        "environment."
+    )
 
 
 def _too_little(container: Container, name: str) -> tuple[str, str]:
@@ -331,7 +333,7 @@ def _too_little(container: Container, name: str) -> tuple[str, str]:
         return "", f"accelerators are requested, but no {name}"
     gpus = sum(n for gpu, n in container.accelerators.items() if gpu in _WHOLE)
     known = [amount for amount in map(quantity.read, amounts) if amount is not None]
-    if not known or max(known) >= gpus * _OF_PROCESS[name]:
+    if not known or max(known) >= gpus * OF_PROCESS[name]:
         return "", ""
     return "small", f"{name} is {amounts[0]}, for {plural(gpus, 'GPU')}"
 

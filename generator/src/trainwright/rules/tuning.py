@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from trainwright.datatypes.data import dig, sequence, text
+from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.quantity import count, read
 from trainwright.objects.pods.launching import options, torchruns, training_commands
@@ -24,7 +25,7 @@ from trainwright.objects.pods.storage import (
 from trainwright.objects.pods.template import Container, PodTemplate
 from trainwright.rule_model.rule import defined_in, warning
 from trainwright.rule_model.subject import Hit, Subject
-from trainwright.rules.resources import is_rdma
+from trainwright.specs.fabrics import is_rdma
 
 _VISIBLE = (
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
@@ -158,16 +159,35 @@ def more_threads_than_cpus(subject: Subject) -> Iterator[Hit]:
         gpus, limit = sum(container.accelerators.values()), read(container.limits.get("cpu"))
         if limit is not None and gpus > limit:
             message = f"{gpus} GPUs, and {limit.normalize():f} CPUs to start their work"
-            yield Hit(container.pointer, message)
-        counted = any(part in spelled(container) for part in _THREADED)
-        processes = _processes(template, container) if counted else 0
-        for what, number in _per_process(container) if counted else ():
-            if number * processes > cpus:
-                message = (
-                    f"{what} {number} in {processes} processes are {number * processes}, and "
-                    f"the pod has {cpus.normalize():f} CPUs"
-                )
-                yield Hit(container.pointer, message)
+            yield Hit(container.pointer, message, remedy=_with_cpus(gpus))
+        for busy in threads(template, container):
+            if busy.cpus > cpus:
+                message = f"{busy.text}, and the pod has {cpus.normalize():f} CPUs"
+                yield Hit(container.pointer, message, remedy=_with_cpus(busy.cpus))
+
+
+def _with_cpus(number: int) -> str:
+    return (
+        f'Set `resources.cpu` to "{number}" or more, or lower `OMP_NUM_THREADS` or the workers '
+        "(each counts once per process)."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Threads or workers of a container's processes, and how many CPUs they keep busy."""
+
+    text: str
+    cpus: int
+
+
+def threads(template: PodTemplate, container: Container) -> Iterator[Busy]:
+    """Yield the threads and the workers of a container's processes, as far as they are written."""
+    if any(part in spelled(container) for part in _THREADED):
+        processes = _processes(template, container)
+        for what, number in _per_process(container):
+            total = number * processes
+            yield Busy(f"{what} {number} in {processes} processes are {total}", total)
 
 
 # Parts of all settings that say how many threads.

@@ -19,6 +19,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.datatypes.volumes import Claim, Volume
 from trainwright.findings import diagnostics as dx
 from trainwright.objects.pods.command import SCRIPT_PATH
+from trainwright.objects.pods.requests import of_processes
 from trainwright.rule_model.upstream import upstream
 from trainwright.specs import (
     allowed,
@@ -302,12 +303,14 @@ def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
     has_unit = job.resources.memory[-1:] in "kMGTi"  # one without is told by TW769
     if memory and has_unit and memory < job.procs_per_node * _LEAST_MEMORY:
         started = plural(job.procs_per_node, "process", "processes")
+        least = of_processes("memory", max(job.procs_per_node, gpus))
         message = f"resources.memory is {job.resources.memory}, for {started} with a GPU"
         yield spec.finding(
             dx.CONTRADICTION,
             Pointer("/resources/memory"),
             message,
-            remedy="Write what a node may use in all, mostly some GiB for each process.",
+            remedy=f'Set `resources.memory` to "{least}" or more, which is what a node may use in '
+            "all.",
             effect="The kernel ends them while they import PyTorch.",
         )
     for short in capacity.shortages(job):

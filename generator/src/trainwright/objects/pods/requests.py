@@ -15,7 +15,15 @@ from trainwright.datatypes.data import Data, dig, mapping
 from trainwright.objects.pods.template import PodTemplate
 
 Amounts: TypeAlias = Mapping[str, Decimal]  # by resource
+# What a process takes for each GPU before its first step, by Python, CUDA and NCCL.
+OF_PROCESS: Amounts = {"cpu": quantity.parse("1"), "memory": quantity.parse("2Gi")}
 _NONE = Decimal()
+
+
+def of_processes(name: str, number: int) -> str:
+    """Return the CPUs or the memory that a number of processes take, as a quantity."""
+    least = int(OF_PROCESS[name] * number)
+    return quantity.format_binary(least) if name == "memory" else str(least)
 
 
 def pod_requests(template: PodTemplate) -> dict[str, Decimal]:

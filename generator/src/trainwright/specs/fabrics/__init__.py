@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from pathlib import Path
 
@@ -95,6 +95,18 @@ def profile(name: str) -> Fabric | None:
     document = parse(f"fabrics/{name}.yaml", (FOLDER / f"{name}.yaml").read_bytes())
     assert isinstance(document, Document)
     return convert.value(Fabric, document.data, name=name, document=document)
+
+
+# How device plugins name RDMA cards.
+_CARD = re.compile(
+    r"rdma|infiniband|(?:^|[/_.-])(?:hca|ib)(?:[/_.-]|\d|$)|roce|mlnx|hostdev", re.IGNORECASE
+)
+
+
+@lru_cache(maxsize=256)
+def is_rdma(resource: str) -> bool:
+    """Whether a resource counts network cards that read and write memory by themselves."""
+    return _CARD.search(resource) is not None
 
 
 @cache
