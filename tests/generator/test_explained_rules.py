@@ -93,6 +93,29 @@ def test_a_rule_has_no_paths(repository: Repository) -> None:
     assert "leave out 'image'" in done.stderr
 
 
+def test_several_rules_paths_and_fields_are_explained_at_once(repository: Repository) -> None:
+    repository.environment("prod")
+    repository.job("prod/llm")
+    for words in (
+        ("TW718", "TW754", "redundant-value"),
+        ("prod/llm", "image.tag", "nodes"),
+        ("job", "checkpoint", "nodes"),
+    ):
+        rule = words[0].startswith("TW")
+        each = [(word,) for word in words] if rule else [(words[0], word) for word in words[1:]]
+        alone = [repository.run("explain", *words) for words in each]
+        together = repository.run("explain", *words)
+        assert together.exit_code == 0, together.output
+        for one in alone:
+            assert {*one.stdout.split()} <= {*together.stdout.split()}
+        items = json.loads(repository.run("explain", *words, "-o", "json").stdout)["items"]
+        data = [repository.run("explain", *words, "-o", "json").stdout for words in each]
+        assert items == [item for text in data for item in json.loads(text)["items"]]
+    done = repository.run("explain", "TW718", "TW7544")
+    assert done.exit_code == 2
+    assert 'there is no rule "TW7544"' in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "shown"),
     [

@@ -63,6 +63,25 @@ def test_a_branch_begins_there_below_the_top_of_a_repository(tmp_path: Path) -> 
     assert refused(made)
 
 
+def test_files_of_a_renamed_job_are_one_finding_with_their_number(tmp_path: Path) -> None:
+    made = Repository(init(tmp_path / "top"))
+    made.environment("prod")
+    made.job("prod/llm")
+    assert made.run("render").exit_code == 0
+    commit(made.root, "Begin")
+    git(made.root, "checkout", "--quiet", "-b", "pull-request")
+    for name in ("jobs/{}.yaml", "rendered/{}"):
+        git(made.root / "environments/prod", "mv", name.format("llm"), name.format("gpt"))
+    spec = made.root / "environments/prod/jobs/gpt.yaml"
+    spec.write_text(spec.read_text().replace("name: llm", "name: gpt"))
+    said = made.run("check", "--no-cache").output
+    folder = made.root / "environments/prod/rendered/gpt"
+    number = len([path for path in folder.iterdir() if path.suffix == ".yaml"])
+    assert number > 1
+    assert said.count("error[TW057]") == 2, "one of the job, one of kustomization.yaml"
+    assert f"{number} files are as rendered from another source: " in said
+
+
 def test_a_clone_knows_what_its_branch_is_merged_into(branch: Repository) -> None:
     git(branch.root, "checkout", "--quiet", "main")
     cloned = clone(branch)

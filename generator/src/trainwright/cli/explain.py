@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -44,37 +45,39 @@ def _complete_path(
 
 
 @click.command(
-    epilog=examples("explain prod/llm resources.gpu", "explain TW718", "explain job checkpoint")
+    epilog=examples(
+        "explain prod/llm resources.gpu nodes", "explain TW718 TW754", "explain job checkpoint"
+    )
 )
 @click.argument("job", metavar="ENV/JOB|RULE|job|environment|defaults", shell_complete=complete)
-@click.argument("path", default="", shell_complete=_complete_path)
+@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=_complete_path)
 @answer_format
 @click.pass_obj
-def explain(context: Context, job: str, path: str, output: str) -> None:
+def explain(context: Context, job: str, paths: tuple[str, ...], output: str) -> None:
     """Show a job's effective spec, a rule, or the fields that a file may have.
 
-    Of a job, or of one PATH of it, it shows which file set each value.
+    Of a job, or of each PATH of it, it shows which file set each value.
 
     PATH is dotted: image.tag, volumes.data.claim. A key that has dots itself is quoted, as
     'labels["example.com/team"]', or written plainly where that can mean nothing else.
 
-    Of a RULE, such as TW718, it shows what must hold, what happens otherwise, the remedy, when to
-    waive it, and samples that fail and pass. Of `job`, `environment` or `defaults` it shows the
-    fields that such a file may have, or those below PATH: `explain job checkpoint`.
+    Of a RULE, such as TW718, or of several, it shows what must hold, what happens otherwise, the
+    remedy, when to waive it, and samples that fail and pass. Of `job`, `environment` or `defaults`
+    it shows the fields that such a file may have, or those below each PATH: `explain job
+    checkpoint`.
     """
     from trainwright.reports import style, terminal
 
-    if "/" not in job and (shown := _rule(job, output)):
-        if path:
-            raise click.UsageError(f"{job} is a rule, which has no paths: leave out {path!r}")
+    if "/" not in job and (shown := _rules(job, paths, output)):
         click.echo(shown, nl=False)
         return
-    if shown := _fields(job, path, output):
+    if shown := _fields(job, paths or ("",), output):
         click.echo(shown, nl=False)
         return
-    if "/" not in job and not path:
+    if "/" not in job and not paths:
         _check_is_no_field(job)
-    explanation = context.repository.explain(job, path)
+    explained = (context.repository.explain(job, path) for path in paths or ("",))
+    explanation = tuple(dict.fromkeys(chain.from_iterable(explained)))
     if output == "json":
         items = terminal.explanation_items(explanation)
         click.echo(style.listing("Explanation", items), nl=False)
@@ -82,25 +85,32 @@ def explain(context: Context, job: str, path: str, output: str) -> None:
         click.echo(terminal.explanation(explanation), nl=False)
 
 
-def _rule(word: str, output: str) -> str:
-    """What a rule is about, or nothing for a word that is not one."""
+def _rules(first: str, others: tuple[str, ...], output: str) -> str:
+    """What rules are about, or nothing if the first word is not one."""
     from trainwright.reports import rule_text, style
 
-    rule = rule_text.named(word)
-    if rule and output == "json":
-        return style.listing("Rule", [rule_text.item(rule)])
-    return rule_text.text(rule) if rule else ""
+    rules = {word: rule_text.named(word) for word in (first, *others)}
+    if rules[first] is None:
+        return ""
+    for word in (word for word, rule in rules.items() if rule is None):
+        raise click.UsageError(f"{first} is a rule, which has no paths: leave out {word!r}")
+    found = [rule for rule in rules.values() if rule]
+    if output == "json":
+        return style.listing("Rule", [rule_text.item(rule) for rule in found])
+    return "\n".join(map(rule_text.text, found))
 
 
-def _fields(kind: str, path: str, output: str) -> str:
+def _fields(kind: str, paths: tuple[str, ...], output: str) -> str:
     """The fields of a kind of file, or nothing for a word that is not one."""
     from trainwright.reports import field_text, style
 
     if kind not in field_text.KINDS:
         return ""
     if output == "json":
-        return style.listing("Fields", field_text.items(kind, path), **field_text.about(kind, path))
-    return field_text.text(kind, path)
+        items = [item for path in paths for item in field_text.items(kind, path)]
+        about = field_text.about(kind, paths[0] if len(paths) == 1 else "")
+        return style.listing("Fields", items, **about)
+    return "\n".join(field_text.text(kind, path) for path in paths)
 
 
 def _check_is_no_field(word: str) -> None:

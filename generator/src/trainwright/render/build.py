@@ -517,7 +517,7 @@ class _Work:
             findings=findings,
             changes=None if failed else self._changes(),
             edited=tuple(self._edited()),
-            underived=tuple(map(derive.finding, self._underived)),
+            underived=derive.findings(self._underived),
             begun=tuple(self._begun),
             left=tuple(self._left),
             staying=frozenset(self._staying),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -716,6 +716,27 @@ class Derivation(Owner):
         kept = {name: raw for name, raw in committed.items() if f"{folder}/{name}" not in edited}
         tree = self._workspace.rendered_tree
         return kept | {path[start:]: _content(tree, path) for path in edited if tree.kind(path)}
+
+
+def findings(underived: Iterable[Underived]) -> tuple[Finding, ...]:
+    """Return a finding about each file that cannot be derived; one about all files of a folder that
+    are as rendered from another source, as after the rename of a job.
+    """
+    found: list[Finding] = []
+    by_source: defaultdict[str, list[Underived]] = defaultdict(list)
+    for it in underived:
+        if it.line == 1 and it.why.startswith(_OTHER_SOURCE):
+            by_source[it.path.rpartition("/")[0]].append(it)
+        else:
+            found.append(finding(it))
+    for files in by_source.values():
+        one = finding(files[0])
+        message = f"{len(files)} files are as rendered from another source: {one.message}"
+        found.append(replace(one, message=message) if len(files) > 1 else one)
+    return tuple(found)
+
+
+_OTHER_SOURCE = "has '# Rendered by Trainwright from"
 
 
 def finding(underived: Underived) -> Finding:

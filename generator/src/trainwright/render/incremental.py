@@ -147,7 +147,7 @@ class IncrementalCheck(Owner):
     def _underived_of(self, file: JobFile) -> tuple[Finding, ...]:
         """Return the findings about the rendered files of a job that follow from no source."""
         proof = self._proof.get()
-        return tuple(map(derivation.finding, proof.of_job(file) if proof else ()))
+        return derivation.findings(proof.of_job(file) if proof else ())
 
     def _recall(self, file: JobFile) -> Checked | None:
         """Return a job's outcome from an earlier process, or None if anything has changed since."""
@@ -272,7 +272,7 @@ class IncrementalCheck(Owner):
             *(item for file in others for item in proof.of_job(file)),
             *proof.beyond_jobs(name),
         )
-        return tuple(map(derivation.finding, underived))
+        return derivation.findings(underived)
 
     def _derivation(self) -> Derivation | None:
         if self._last_proof is not None:
