@@ -341,6 +341,51 @@ def test_a_flag_that_a_launcher_sets_is_left_out(written: str, repository: Repos
     assert [*_remedies(repository).values()] == [told]
 
 
+_IN_SHELL = 'Only a shell runs a command, as in `argv: [bash, -c, "…"]`'
+_IN_CONTAINER = "Write a path in the container, such as one below the `mountPath` of a volume."
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("~/data", _IN_CONTAINER),
+        ("${run.name}", "Write `${{ run.name }}`."),
+        ("{{ job.name }}", "Write `${{ job.name }}`."),
+        ("${macros.replica_id}", "Write `${{ node.rank }}`."),
+        ("$SLURM_JOB_ID", "Write `${{ run.name }}`."),
+        ("$SKYPILOT_NUM_NODES", "Write `${{ nodes }}`."),
+        ("log-%j", "Write `${{ run.name }}`."),
+        ("$HOME", "Write its value; or `$(HOME)`, with HOME under env."),
+        ("$(hostname)", _IN_SHELL),
+        ("$(date +%s)", _IN_SHELL),
+        ("`date`", _IN_SHELL),
+    ],
+)
+@pytest.mark.parametrize(
+    "where", ["flags: {{name: {}}}", "entrypoint: {{script: t.py, args: [{}]}}"]
+)
+def test_what_another_tool_replaces_is_told_as_it_is_written_here(
+    where: str, written: str, told: str, repository: Repository
+) -> None:
+    job = f"launcher: torchrun\n{_GPUS}"
+    _write(repository, {}, job + where.format(json.dumps(written)), "")
+    (remedy,) = _remedies(repository).values()
+    assert remedy.startswith(told)
+    if meant := re.search(r"(?:Write|or) `(\$[^`]+)`", remedy):
+        env = "\nenv: {HOME: /x}" if "$(HOME)" in remedy else ""
+        _write(repository, {}, job + where.format(json.dumps(meant[1])) + env, "")
+        assert _remedies(repository) == {}
+
+
+@pytest.mark.parametrize("written", ["%Y-%j", "100%", "a ~/b", "${oc.env:HOME}", "`x` is code"])
+def test_what_a_program_may_read_itself_is_told_nothing(
+    written: str, repository: Repository
+) -> None:
+    flags = f"flags: {{name: {json.dumps(written)}}}"
+    _write(repository, {}, f"launcher: torchrun\n{_GPUS}{flags}", "")
+    assert _remedies(repository) == {}
+
+
 def test_a_command_has_references_for_what_a_launcher_names(repository: Repository) -> None:
     argv = "entrypoint: {argv: [torchrun, --node_rank=$NODE_RANK, train.py]}"
     _write(repository, {}, argv, "")

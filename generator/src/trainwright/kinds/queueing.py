@@ -42,7 +42,7 @@ def unschedulable(job: Job, environment: Environment) -> Iterator[Unsupported]:
         yield Unsupported(
             Pointer("/schedulerName"),
             f"{field} needs the scheduler {gang}, and schedulerName is {job.scheduler_name}",
-            f"Remove one of them (schedulerName: null, or {field}: null).",
+            f"Write `schedulerName: {gang}`, or remove it (schedulerName: null).",
         )
 
 

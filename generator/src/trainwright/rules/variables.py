@@ -33,6 +33,7 @@ def undeclared_variable(subject: Subject) -> Iterator[Hit]:
                     message = f"$({name}) names no variable of {container.name!r}"
                     job = subject.job_of(template) if container is template.main else None
                     at, remedy = _place(f"$({name})", job), _of_launcher(name, job)
+                    remedy = remedy or (_SHELL_ONLY if job and name.islower() else "")
                     yield Hit(container.pointer, message, at, remedy=remedy)
             yield from _in_values(container, given)
 
@@ -109,12 +110,21 @@ def _referred(container: Container) -> Iterator[str]:
 
 # As a shell has a variable: in capitals, as OmegaConf's interpolations seldom are.
 _OF_A_SHELL = re.compile(r"(?<![$\\])\$(?:\{([A-Z_][A-Z0-9_]*)\}|([A-Z_][A-Z0-9_]*)\b)")
-_WITHOUT_DOLLAR = re.compile(r"(?<!\$)\{\{ *((?:run|checkpoint)\.\w+) *\}\}")
+# A reference with other braces: those of Helm, of OmegaConf, or of TorchX's macros.
+_OTHER_BRACES = re.compile(r"(?<!\$)(?:\{\{ *(\w+\.\w+) *\}\}|\$\{(\w+\.\w+)\})")
+_RUN_OF_SLURM = re.compile(r"[^%]*(%[jA])(?![A-Za-z%])[^%]*")  # in the names of its files
+_HOME = re.compile(r"(?:.*=)?(~(?:/.*)?)")
+_COMMAND = re.compile(r"\$\([a-z]\w* [^()]*\)|`(?:hostname|date|whoami|pwd|nproc)(?: [^`]*)?`")
+_SHELL_ONLY = (
+    'Only a shell runs a command, as in `argv: [bash, -c, "…"]`; `${{ run.name }}` is another text '
+    "in each run."
+)
+_IN_CONTAINER = "Write a path in the container, such as one below the `mountPath` of a volume."
 # Hydra's overrides and keys with dots, whose program may read ${NAME} by itself.
 _INTERPOLATED = re.compile(r"(?:[+~]*[A-Za-z_][\w.@/:-]*|--?[\w-]+\.[\w.-]+)=")
 
 
-@warning("TW774", about=("$", "{{"), spec=Pointer("/flags"), per_pod=True)
+@warning("TW774", about=("$", "{{", "~", "%", "`"), spec=Pointer("/flags"), per_pod=True)
 def reference_that_nothing_expands(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
         for container in template.trains:
@@ -126,12 +136,28 @@ def reference_that_nothing_expands(subject: Subject) -> Iterator[Hit]:
                     told = _known(meant, container, job) or meant
                     at = _place(written, job)
                     yield _unread(Hit(container.pointer, found, at), meant, told, job)
+                for written, remedy in _of_shells(word):
+                    message = f"{written} in {name} is passed as it is: only a shell replaces it"
+                    at = _place(written, job)
+                    yield Hit(container.pointer, message, at, remedy=remedy if job else "")
             for index, entry in enumerate(container.env):
                 own = text(entry.get("name"))
                 for written, meant in _unexpanded(text(entry.get("value"))):
                     found = f"{written} in {own} is passed as it is"
                     value = f"{container.pointer}/env/{index}/value"
                     yield _unread(Hit(value, found, Pointer.of("env", own)), meant, meant, job)
+                for written, remedy in _of_shells(text(entry.get("value"))):
+                    message = f"{written} in {own} is passed as it is: only a shell replaces it"
+                    value, spec = f"{container.pointer}/env/{index}/value", Pointer.of("env", own)
+                    yield Hit(value, message, spec, remedy=remedy if job else "")
+
+
+def _of_shells(word: str) -> Iterator[tuple[str, str]]:
+    """Yield what only a shell replaces in a text, and what to write instead."""
+    if home := _HOME.fullmatch(word) if "~" in word else None:
+        yield home[1], _IN_CONTAINER
+    for match in _COMMAND.finditer(word) if "$(" in word or "`" in word else ():
+        yield match[0], _SHELL_ONLY
 
 
 def _known(meant: str, container: Container, job: Job | None) -> str:
@@ -150,7 +176,9 @@ def _unread(hit: Hit, meant: str, told: str, job: Job | None) -> Hit:
     name = _REFERENCE.fullmatch(meant)
     if name and (remedy := _of_launcher(name[1], job)):
         return replace(hit, remedy=remedy)
-    remedy = f"Write `{told}`." if told != meant else ""
+    remedy = f"Write `{told}`." if job and (told != meant or not name) else ""
+    if job and name and not remedy and name[1] not in {**job.env, **job.secrets}:
+        remedy = f"Write its value; or `{told}`, with {name[1]} under env."
     return replace(hit, message=f"{hit.message}; write {told}", remedy=remedy)
 
 
@@ -170,8 +198,11 @@ def _unexpanded(word: str) -> Iterator[tuple[str, str]]:
     """Yield each reference of a text that stays as it is, and the one that is replaced."""
     for match in _OF_A_SHELL.finditer(word) if "$" in word else ():
         yield match[0], f"$({match[1] or match[2]})"
-    for match in _WITHOUT_DOLLAR.finditer(word) if "{{" in word else ():
-        yield match[0], f"${{{{ {match[1]} }}}}"
+    for match in _OTHER_BRACES.finditer(word) if "{" in word else ():
+        if known := known_as(match[1] or match[2]):
+            yield match[0], f"${{{{ {known} }}}}"
+    if of_slurm := _RUN_OF_SLURM.fullmatch(word) if "%" in word else None:
+        yield of_slurm[1], "${{ run.name }}"
 
 
 @error("TW740", about=("subPathExpr",), spec=Pointer("/volumes"), per_pod=True)

@@ -50,6 +50,27 @@ _ALSO = {
     "machinerank": "node.rank",
     "rank": "node.rank",
     "checkpointdir": "checkpoint.folder",
+    "runid": "run.name",
+    "jobid": "run.name",
+    # of Slurm: https://slurm.schedmd.com/sbatch.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES
+    "slurmjobid": "run.name",
+    "slurmjobname": "job.name",
+    "slurmnnodes": "nodes",
+    "slurmjobnumnodes": "nodes",
+    "slurmnodeid": "node.rank",
+    "slurmntasks": "world.size",
+    "slurmntaskspernode": "procsPerNode",
+    "slurmgpusonnode": "resources.gpu",
+    "slurmgpuspernode": "resources.gpu",
+    # of SkyPilot: https://docs.skypilot.co/en/latest/running-jobs/environment-variables.html
+    "skypilottaskid": "run.name",
+    "skypilotnumnodes": "nodes",
+    "skypilotnoderank": "node.rank",
+    "skypilotnumgpuspernode": "resources.gpu",
+    # of TorchX: https://docs.pytorch.org/torchx/latest/specs.html#run-macros
+    "macrosappid": "run.name",
+    "macrosreplicaid": "node.rank",
+    "macrosrank0env": "rank0.address",
 }
 
 
