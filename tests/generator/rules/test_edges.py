@@ -732,6 +732,22 @@ def on(selector: str, container: str = "command: [a]") -> str:
 PODS = [
     ("TW718", on("{pool: spot}"), SPOT_POOL, 1),
     ("TW718", on("{pool: spot}", "command: [a, --checkpoint-dir=/c]"), SPOT_POOL, 0),
+    *(
+        ("TW718", on("{pool: spot}", f"command: [a, {option}]"), SPOT_POOL, found)
+        for option, found in {
+            "--work_dir=/c": 0,
+            "--run-dir, /c": 0,
+            "--model_dir=/c": 0,
+            "--save_path=/c": 0,
+            "--exp-dir=/c": 0,
+            "--out_dir=/c": 0,
+            "trainer.default_local_dir=/c": 0,
+            "--snapshot_path=/c": 0,
+            "--load_model_dir=/c": 1,
+            "--data_dir=/c": 1,
+            "--log_dir=/c": 1,
+        }.items()
+    ),
     ("TW718", on("{pool: other}"), SPOT_POOL, 0),
     ("TW718", on("{cloud.google.com/gke-spot: 'true'}"), "", 1),
     ("TW718", on("{karpenter.sh/capacity-type: on-demand}"), "", 0),

@@ -267,9 +267,26 @@ def saves(template: PodTemplate) -> bool:
     return any(map(_saves, template.trains))
 
 
+# Folders of a run, in which a trainer has its checkpoints beside what it logs. Of some, such as
+# --model_dir, it is not sure that they are written to, so that no rule asks where they are.
+_OF_TRAINERS = (
+    *("work_dir", "workdir", "run_dir", "run_path", "exp_dir", "expdir", "exp_path"),  # OpenMMLab
+    *("experiment_dir", "experiment_path", "experiments_dir", "out_dir", "outdir", "out_path"),
+    *("out_folder", "output", "output_root", "model_dir", "model_output", "model_out"),  # timm
+    *("snapshot_dir", "snapshot_path", "dump_path", "dump_dir", "job_dir", "train_dir"),  # DINO
+    *("default_local_dir", "dirpath", "weights_dir", "artifacts_dir", "save_model", "save_to"),
+)
+_OF_TRAINER = re.compile(
+    rf"(?:(?:sm|train|trainer|training|args|cfg|config|run|callbacks?)_)*(?:{'|'.join(_OF_TRAINERS)})"
+)
+
+
 def _saves(container: Container) -> bool:
-    all_settings = settings(container)
-    named = (s for s in all_settings if _CHECKPOINT.search(s.name) or _FOLDER.search(s.name))
+    named = (
+        s
+        for s in settings(container)
+        if _CHECKPOINT.search(s.name) or _FOLDER.search(s.name) or _OF_TRAINER.fullmatch(s.name)
+    )
     return any(not _NOT_SAVED.search(s.name) and s.value.lower() not in _OFF for s in named)
 
 
