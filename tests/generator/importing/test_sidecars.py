@@ -46,12 +46,12 @@ def _body(kind: str, init: list[Any], beside: list[Any]) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": "mini"}, "spec": spec}
 
 
-def _imported(folder: Path, body: Any) -> Imported:
+def _imported(folder: Path, body: Any, root: Path = HERE) -> Imported:
     path = folder / "input.yaml"
     path.write_text(yaml.safe_dump(body), encoding="utf-8")
     found = ImportInput()
     found.files((str(path),))
-    (one,) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
+    (one,) = run(root, found, ImportOptions(environment="lab", write=False)).imported
     return one
 
 
@@ -92,3 +92,23 @@ def test_the_restart_policy_of_the_pod_is_said_alone(tmp_path: Path) -> None:
     one = _imported(tmp_path, _body("Job", [NATIVE], []))
     left = [item.field for item in one.left if item.field.endswith("restartPolicy")]
     assert left == ["/spec/template/spec/restartPolicy"]
+
+
+@pytest.mark.parametrize("kind", ["Job", "JobSet", "PyTorchJob"])
+@pytest.mark.parametrize("context", [{"runAsUser": 0}, {"runAsUser": 1000}, {}])
+@pytest.mark.parametrize("level", ["restricted", "privileged"])
+def test_an_init_container_that_needs_root_cannot_run(
+    kind: str, context: dict[str, int], level: str, tmp_path: Path
+) -> None:
+    lab = yaml.safe_load((HERE / "environments/lab/environment.yaml").read_text("utf-8"))
+    path = tmp_path / "environments/lab/environment.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(yaml.safe_dump({**lab, "podSecurity": level}), "utf-8")
+    one = _imported(
+        tmp_path, _body(kind, [{**WAIT, "securityContext": context}], []), root=tmp_path
+    )
+    refused = [item.why for item in one.left if item.severity is Loss.CANNOT_RUN]
+    is_refused = context.get("runAsUser") == 0 and level == "restricted"
+    assert bool(refused) == is_refused, refused
+    assert all("init container 0 is refused: podSecurity" in why for why in refused)
+    assert (one.severity is Loss.CANNOT_RUN) == is_refused

@@ -212,7 +212,7 @@ def security(context: Mapping[str, Data]) -> dict[str, Data]:
     fields = {
         key: value
         for key, value in context.items()
-        if key != "capabilities" and value not in (None, False)
+        if key != "capabilities" and value is not None and value is not False
     }
     if added:
         fields["capabilities"] = [str(name).removeprefix("CAP_") for name in added]

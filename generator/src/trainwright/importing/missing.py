@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from trainwright.datatypes import quantity
-from trainwright.datatypes.data import is_accelerator
+from trainwright.datatypes.data import is_accelerator, mapping
 from trainwright.importing.equivalence.form import NormalForm, Pod
 from trainwright.importing.source import Source
 from trainwright.kinds.reading import Loss, NotImported
@@ -20,11 +20,14 @@ from trainwright.objects.pods.template import Container
 def missing(
     source: Source, run: NormalForm, rendered: NormalForm, target: str
 ) -> Iterator[NotImported]:
-    """Yield other nodes, the runtime in the image, and what people would type into a shell."""
+    """Yield other nodes, the runtime in the image, what people would type into a shell, and the
+    rights of root.
+    """
     yield from _range(source, run, rendered, target)
     yield from _nodes(source, run)
     yield from _runtime(source, rendered, target)
     yield from _input(source)
+    yield from _root(source, rendered)
 
 
 def _range(
@@ -112,3 +115,18 @@ def _input(source: Source) -> Iterator[NotImported]:
     if words and SHELLS.fullmatch(words[0]) and _SHELL_OPTIONS.issuperset(words[1:]):
         why = "a shell without input ends at once: write what is typed there in its place"
         yield NotImported("command", source.place, " ".join(words), why, Loss.CANNOT_RUN)
+
+
+def _root(source: Source, rendered: NormalForm) -> Iterator[NotImported]:
+    """Yield the loss of a container that starts as root where its pod may not run any as root."""
+    pod = rendered.pods[0]
+    containers = {"the training": pod.security}
+    containers |= {f"init container {i}": mapping(it["security"]) for i, it in enumerate(pod.init)}
+    containers |= {name: mapping(mapping(it)["security"]) for name, it in pod.sidecars.items()}
+    for name, security in containers.items():
+        if security.get("nonRoot") and security.get("runAsUser") == 0:
+            why = (
+                f"{name} is refused: podSecurity of the environment lets no container run as root. "
+                "Remove what needs root, such as chown, for which a volume has fsGroup"
+            )
+            yield NotImported("runAsUser", source.place, "0", why, Loss.CANNOT_RUN)
