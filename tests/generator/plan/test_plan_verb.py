@@ -1186,17 +1186,21 @@ def test_a_ledger_with_a_key_twice_is_one_finding(retired: str, cloned: Reposito
 
 
 @pytest.mark.parametrize(
-    ("edited", "shown"),
+    ("edited", "named", "shown"),
     [
-        ({'image: "': 'image: "evil.'}, "has 'image: \"evil.registry.example.com"),
-        ({'"train.py"': '"evil.py"'}, '"evil.py"'),
-        ({}, "has 'backoffLimit: 9' where 'backoffLimit: 0' is rendered"),
-        ({"containers:": "hostNetwork: true\n          containers:"}, "adds 'hostNetwork: true'"),
+        ({'image: "': 'image: "evil.'}, "image", "has 'image: \"evil.registry.example.com"),
+        ({'"train.py"': '"evil.py"'}, "command", '"evil.py"'),
+        ({}, "backoffLimit 0 → 9", "has 'backoffLimit: 9' where 'backoffLimit: 0' is rendered"),
+        (
+            {"containers:": "hostNetwork: true\n          containers:"},
+            "hostNetwork added",
+            "adds 'hostNetwork: true'",
+        ),
     ],
     ids=["image", "arguments", "nothing else", "host network"],
 )
 def test_an_edit_of_what_a_pod_executes_is_named_before_others(
-    edited: dict[str, str], shown: str, cloned: Repository
+    edited: dict[str, str], named: str, shown: str, cloned: Repository
 ) -> None:
     path = cloned.root / "environments/prod/rendered/llm/pytorchjob.yaml"
     text = path.read_text()
@@ -1207,7 +1211,7 @@ def test_an_edit_of_what_a_pod_executes_is_named_before_others(
     assert text != path.read_text()
     path.write_text(text)
     first, second, *_ = cloned.run("plan", "--against", "main").stdout.splitlines()
-    assert first.startswith("1 rendered file that no source renders · ")
+    assert first.startswith(f"1 rendered file was edited by hand (llm: {named}")
     assert shown in second
     assert cloned.run("render").exit_code == 0
     assert "evil" not in path.read_text()

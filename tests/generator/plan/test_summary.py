@@ -280,16 +280,19 @@ def test_a_pool_before_and_after() -> None:
     fit = CapacityCheck(what="pool h100", unit="GPUs", need=12, most=12, has=8, short_before=0)
     moved = replace(change("a"), before=run("a-old", pool="a100"))
     found = table(review([moved], [fit]))
-    assert found.heads == ("environment", "limit", "requested", "GPU-hours", "cost")
+    heads = ("environment", "limit", "requested", "GPU-hours", "cost", "used by ended runs")
+    assert found.heads == heads
     assert [row[:2] for row in found.texts] == [("prod", "pool a100"), ("prod", "pool h100")]
     assert found.short == (False, True)
     assert found.texts[1][2].endswith("of 8 GPUs: 4 too few")
 
 
-def test_hours_that_begin_again_are_in_a_column_of_their_own() -> None:
-    found = table(review([change("a")]))
-    assert found.heads[-1] == "this change"
-    assert found.texts[0][-1] == "+48 GPU-h, +$335"
+def test_the_hours_of_a_run_that_ends_are_what_the_first_line_has_beyond_the_difference() -> None:
+    plan = review([change("a")])
+    found = table(plan)
+    assert found.heads[-1] == "used by ended runs"
+    assert found.texts[0][-1] == "48 GPU-h, $335"
+    assert headline.verdict(plan).endswith("+48 GPU-h · +$335")
 
 
 def test_jobs_that_differ_in_their_names_alone_are_one() -> None:

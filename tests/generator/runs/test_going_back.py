@@ -164,12 +164,26 @@ def test_a_reverted_commit_brings_its_run_back(repository: Repository) -> None:
     git(repository.root, "revert", "--no-edit", "HEAD")
     assert rendered(repository) == before
     plan = " ".join(repository.run("plan", "--against", "HEAD~1").output.split())
-    goes_on = f"{name(before)} goes on where its object still is in the cluster, else starts"
-    assert f"prod/llm new run: after the merge {goes_on}" in plan
-    assert (
-        f"{name(before)} was rendered before: where its object still is in the cluster it goes on, "
-        "or stays finished: do not run the earlier command that deletes it, and `trainwright rerun`"
-    ) in plan
+    first = f"Goes back to run {name(before)} and leaves the newer one running"
+    goes_on = f"{name(before)} goes on if its object is still in the cluster, and otherwise starts"
+    assert plan.startswith(first)
+    assert f"prod/llm goes back: after the merge {goes_on}" in plan
+    assert f"do not run the earlier command that deletes {name(before)}; if it has finished" in plan
+    assert "nothing trains: `trainwright rerun` begins another run" in plan
+
+
+def test_a_run_that_goes_on_after_a_revert_requests_nothing(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was counted before, since nothing had deleted it; the plan's sums stay."""
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", "2026-01-01")  # of all commits
+    nodes(repository, 3)
+    commit(repository, "Three nodes")
+    git(repository.root, "revert", "--no-edit", "HEAD")
+    first, *others = repository.run("plan", "--against", "HEAD~1").output.splitlines()
+    assert first.startswith("Goes back to run llm-")
+    assert first.endswith(" and leaves the newer one running")
+    assert not any("requests" in line for line in others)
 
 
 @pytest.mark.parametrize("by", ["render", "specs alone"])
@@ -184,7 +198,9 @@ def test_a_job_that_was_deleted_and_comes_back_goes_on(repository: Repository, b
     if by == "render":
         assert name(rendered(repository)) == name(before)
     plan = repository.run("plan", "--against", "HEAD").output
-    assert f"starts: at once;\n  {name(before)} was rendered before: " in plan
+    assert plan.startswith(f"Goes back to run {name(before)}")
+    goes_on = "goes on if its object is still in the cluster, and otherwise starts at once"
+    assert f"prod/llm  goes back: {name(before)} {goes_on};" in plan
 
 
 @pytest.mark.parametrize("target", ["jobset", "pytorchjob"])

@@ -10,7 +10,7 @@ from trainwright.datatypes.manifest import Manifest
 from trainwright.objects.departure import kustomization_deletion
 from trainwright.objects.own_labels import ENVIRONMENT
 from trainwright.plan.model import Action, Ending, PlannedRun
-from trainwright.plan.training import Training, gpus_of, replacement
+from trainwright.plan.training import STILL_THERE, Training, gpus_of, replacement
 from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 
@@ -44,12 +44,12 @@ def decide(was: Training | None, now: Training | None) -> tuple[Action, str]:
     """
     before, after = was.run if was else None, now.run if now else None
     if was is None or before is None or not before.object:
-        if after is None or not after.object:
+        if now is None or after is None or not after.object:
             return Action.UNCHANGED, ""
         if after.adopted:
             there = "the object goes on as it is in the cluster"
             return Action.ADOPTED, f"{there}, and starts where it is not there"
-        return Action.STARTED, _started(after)
+        return Action.STARTED, _started(now)
     if now is None or after is None or not after.object:
         return _ended(was, after)
     if before.object != after.object:
@@ -57,10 +57,12 @@ def decide(was: Training | None, now: Training | None) -> tuple[Action, str]:
     return _same_object(was, now)
 
 
-def _started(after: PlannedRun) -> str:
+def _started(now: Training) -> str:
+    after = now.run
     if after.state == "suspended":
         return "suspended: no pod until it is resumed"
-    return f"when queue {after.queue} admits it" if after.queue else "at once"
+    begins = f"when queue {after.queue} admits it" if after.queue else "at once"
+    return f"{after.object} {STILL_THERE} starts {begins}" if now.goes_back else begins
 
 
 def _ended(was: Training, after: PlannedRun | None) -> tuple[Action, str]:

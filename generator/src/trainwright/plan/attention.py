@@ -94,12 +94,15 @@ def _overwriting(plan: Plan) -> Iterator[Item]:
 
 def _endings(changes: Sequence[JobChange], ends: str, end: str) -> Iterator[Item]:
     """Yield what happens to the old runs of jobs, with what each of them holds."""
-    sorts = [(it.action, gpus_of(it.before.demand.gpus) if it.before else "") for it in changes]
+    sorts = [
+        (words.happens(it)[0], gpus_of(it.before.demand.gpus) if it.before else "")
+        for it in changes
+    ]
     counts = Counter(sorts)
     for change, (action, gpus) in zip(changes, sorts, strict=True):
         one = f"the run{gpus and f' with {gpus}'} {ends}"
         each = f"the runs{gpus and f' with {gpus} each'} {end}"
-        yield _item(change, f"{action.value}: {one if counts[action, gpus] == 1 else each}")
+        yield _item(change, f"{action}: {one if counts[action, gpus] == 1 else each}")
 
 
 def _errors(plan: Plan) -> Iterator[Item]:

@@ -227,19 +227,19 @@ class JobChanges(Owner):
             return None
         begins = sides.was is None or sides.was.run.object != after.object
         origin = partial(self._resumed, sides.file) if begins else None
-        waits = begins and self._waits_for_deletion(after, sides)
+        is_back = self._is_back(sides.file, after.object)
+        earlier = self._edit_of_earlier(after, sides) if is_back else None
+        had_ended = earlier is not None and self._had_ended(sides.file, after.object)
         added = self._added(sides.file.environment) if begins else frozenset[Identity]()
         return Training(
-            after, sides.environment, deleted=deleted, origin=origin, added=added, waits=waits
+            after,
+            sides.environment,
+            deleted=deleted,
+            origin=origin,
+            added=added,
+            earlier=earlier,
+            had_ended=had_ended,
         )
-
-    def _waits_for_deletion(self, after: PlannedRun, sides: _Sides) -> bool:
-        """Whether an earlier run comes back, as it was, which no engine deletes."""
-        if not self._is_back(sides.file, after.object):
-            return False
-        end = Training(after, sides.environment).end
-        same = self._edit_of_earlier(after, sides)[0] is Action.UNCHANGED
-        return end is not None and end.is_kept and same
 
     def _planned(self, sides: _Sides, becomes: Training | None) -> JobChange:
         """Return the runs of a job on both sides, and what its sources, or its rendered files where
@@ -272,9 +272,9 @@ class JobChanges(Owner):
     def _again(self, change: JobChange, sides: _Sides, becomes: Training | None) -> JobChange:
         """Return the change, adjusted to an earlier run of the same spec, if any."""
         file, after, why, was = change.file, change.after, change.why, sides.was
-        if after is not None and self._is_back(file, after.object):
-            waits = becomes is not None and becomes.waits
-            return replace(change, why=f"{why}; {self._met(after, sides, waits=waits)}")
+        if after is not None and becomes is not None and becomes.earlier is not None:
+            back = becomes.goes_back and change.action in BEGINS and after.state == "active"
+            return replace(change, why=f"{why}; {_met(becomes, *becomes.earlier)}", back=back)
         if change.action is Action.NEW_RUN and self._stayed(sides):
             command = f"git checkout {self._earlier.commit[:12]} -- {file.rendered}"
             keep = f"its file requests no other run than before: keep it by `{command}`"
@@ -293,26 +293,17 @@ class JobChanges(Owner):
             again = f"{again}; {was.removed}"
         return replace(change, action=Action.RETIRED, why=again)
 
-    def _met(self, after: PlannedRun, sides: _Sides, *, waits: bool) -> str:
-        """Return, in words, what happens to a run whose object may still be in the cluster."""
-        action, why = self._edit_of_earlier(after, sides)
-        again = "`trainwright rerun` begins another run"
-        if action is Action.UNCHANGED:
-            keep = ": do not run the earlier command that deletes it" if waits else ""
-            return (
-                f"{after.object} was rendered before: where its object still is in the cluster it "
-                f"goes on, or stays finished{keep}, and {again}"
-            )
-        return (
-            f"{after.object} was rendered before, and otherwise: where its object still is in the "
-            f"cluster the edit is {_API_ANSWERS.get(action, 'made')}: {why}; {again}"
-        )
-
     def _edit_of_earlier(self, after: PlannedRun, sides: _Sides) -> tuple[Action, str]:
         """Return what the merge does to the object of an earlier run, if that still is there."""
         there = self._earlier.recorded(sides.file, after.object)
         runs = (replace(after, files=there.texts()) if there else after, after)
         return actions.decide(*(Training(run, sides.environment) for run in runs))
+
+    def _had_ended(self, file: JobFile, name: str) -> bool:
+        """Whether a run of a job was finished or cancelled before the merge, by git."""
+        record = self._before.record(file)
+        ended = record is not None and record.object == name and record.state in ENDED
+        return ended or name in self._before.ledger(file.environment).runs
 
     def _stayed(self, sides: _Sides) -> bool:
         """Whether the run of the base would do: the job's file was edited, and edited back."""
@@ -603,6 +594,23 @@ class JobChanges(Owner):
         elif not reasons and action is Action.BROKEN and old and new:
             reasons += causes.every_difference(old, new)
         return reasons
+
+
+def _met(becomes: Training, action: Action, why: str) -> str:
+    """Return, in words, what happens to an earlier run whose object may still be in the cluster."""
+    name, again = becomes.run.object, "`trainwright rerun` begins another run"
+    if becomes.goes_back:
+        return (
+            f"do not run the earlier command that deletes {name}; if it has finished, nothing "
+            f"trains: {again}"
+        )
+    there = "where its object still is in the cluster"
+    if action is Action.UNCHANGED:
+        return f"{name} was rendered before: {there} it goes on, or stays finished, and {again}"
+    edited = _API_ANSWERS.get(action, "made")
+    return (
+        f"{name} was rendered before, and otherwise: {there} the edit is {edited}: {why}; {again}"
+    )
 
 
 def _is_behind(now: Rendered, record: Record | None) -> bool:

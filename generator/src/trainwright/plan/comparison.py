@@ -90,6 +90,7 @@ class Comparison(Owner):
             shared_files=shared,
             findings=findings,
             underived=underived,
+            edits=tuple((it.path, it.job, redact(it.edit)) for it in merge.underived if it.edit),
             wiring=self._wiring(wired),
             policies=self._settings(policies.limits),
             amounts=self._settings(policies.amounts),
@@ -190,8 +191,9 @@ class Comparison(Owner):
 
     @tracked(same=_are_same)
     def _changes_in(self, name: str) -> tuple[JobChange, ...]:
+        there = {run.object for run in self._left_before(name)}
         return tuple(
-            change
+            _counted(change, there)
             for change in self._jobs.verdict().changes
             if self.merge.counted_in(change.file.environment) == name
         )
@@ -522,6 +524,12 @@ class Comparison(Owner):
             return changed
         causing = {cause.place.file for cause in change.causes}
         return frozenset() if causing <= own else changed & causing or changed
+
+
+def _counted(change: JobChange, there: Set[str]) -> JobChange:
+    """Return a change, counted as the earlier run that it goes back to if that is `there`."""
+    back = change.back and change.after is not None and change.after.object in there
+    return replace(change, counted=True) if back else change
 
 
 def _shown(environment: EnvironmentPlan) -> EnvironmentPlan:

@@ -48,6 +48,8 @@ _VERBS = {
     Action.OUTDATED: "outdates {}",
 }
 _BESIDE = "starts {} beside {}"  # new runs, where no engine ends those before
+_BACK = "goes back to {}"  # runs, which no engine has ended
+_BACK_BESIDE = "goes back to {} and leaves {} running"
 _NEXT = "starts the next run of {}"  # where the one before has finished
 _LATER = {
     "starts {}": "adds {} as suspended",
@@ -59,8 +61,7 @@ _ENDING = frozenset({Action.DELETED, Action.CANCELLED, Action.NEW_RUN})
 
 def verdict(plan: Plan) -> str:
     """Return a line of at most 120 characters: worst first, the rest as a count."""
-    forged = len({finding.place.file for finding in plan.underived})
-    first = [f"{plural(forged, 'rendered file')} that no source renders"] if forged else []
+    first = [*_forged(plan)]
     errors = _errors(plan)
     unread = _environments(it.name for it in plan.environments if it.unread)
     # Of these the words are the first, or among them.
@@ -102,6 +103,23 @@ def verdict(plan: Plan) -> str:
         for actions in some
     )
     return next((line for line in lines if len(line) <= LIMIT), _line(first, levels[-1], after))
+
+
+def _forged(plan: Plan) -> Iterator[str]:
+    """Yield how many rendered files were edited by hand, with the first value that was, and how
+    many others no source renders.
+    """
+    edits = {path: f"{job}: {edit}" for path, job, edit in plan.edits}
+    if edits:
+        first, more = next(iter(edits.values())), "" if len(edits) == 1 else ", …"
+        value = first if len(first) <= _VALUE else " ".join(first.split(" ", 2)[:2])
+        were = "was" if len(edits) == 1 else "were"
+        yield f"{plural(len(edits), 'rendered file')} {were} edited by hand ({value}{more})"
+    if others := len({it.place.file for it in plan.underived} - edits.keys()):
+        yield f"{plural(others, 'rendered file')} that no source renders"
+
+
+_VALUE = 44  # characters of one that was edited by hand
 
 
 def _deleted(plan: Plan) -> Iterator[str]:
@@ -186,6 +204,8 @@ def _verb(change: JobChange) -> str:
         verb = _NEXT if change.before.retired else _BESIDE if waits else verb
     if change.action is Action.GOES_ON and (change.shared or change.was is None):
         return "shares {}" if change.shared else "leaves {} to other jobs"
+    if change.back:
+        return _BACK_BESIDE if waits else _BACK
     suspended = change.after is not None and change.after.state == "suspended"
     return _LATER.get(verb, verb) if suspended else verb
 
@@ -204,7 +224,7 @@ def _unadmitted(changes: Sequence[JobChange]) -> str:
 
 
 def _is_beside(verb: str) -> bool:
-    return verb in (_BESIDE, _LATER[_BESIDE])
+    return verb in (_BESIDE, _LATER[_BESIDE], _BACK, _BACK_BESIDE)
 
 
 def _phrase(changes: list[JobChange], *, names: bool, beside: bool) -> str:
@@ -220,6 +240,11 @@ def _phrase(changes: list[JobChange], *, names: bool, beside: bool) -> str:
         if changes[0].was is None:
             return verb.format(runs)
         return f"{runs} {'goes' if number == 1 else 'go'} on under {where}"
+    if changes[0].back:
+        run = changes[0].after
+        runs = f"run {run.object}" if run and number == 1 else plural(number, "earlier run")
+        newer = "the newer one" if number == 1 else "the newer ones"
+        return (verb if beside else _BACK).format(runs, newer)
     if _is_beside(verb):
         verb = verb if beside else verb.removesuffix(" beside {}")
         return verb.format(plural(number, "run"), "the old one" if number == 1 else "old ones")

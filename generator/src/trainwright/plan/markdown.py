@@ -44,6 +44,7 @@ _ICONS = {
     "broken": "❌",
     words.NEVER: "⛔",
     words.CANNOT_START: "⛔",
+    words.BACK: "↩️",
     "deleted": "🗑️",
     "left running": "⚠️",
     "left suspended": "⏸️",

@@ -114,6 +114,8 @@ class JobChange:
     shared: bool = False
     overwrites: bool = False
     pending: tuple[str, ...] = ()  # claims that pods of a new run mount and the merge deletes
+    back: bool = False  # to an earlier run, whose object stays in the cluster until its deletion
+    counted: bool = False  # that earlier run, in what is active before the merge
 
     @property
     def cannot_start(self) -> bool:
@@ -142,12 +144,14 @@ class JobChange:
     @property
     def asked(self) -> Demand:
         """Like `delta`, but a new run requests all its hours again, whatever the old one used, and
-        a finished one gives nothing back. A run that stays as it is requests nothing, whatever its
-        pool costs or is called now, nor does one that is left to another job give anything back;
-        what that makes again requests all its hours.
+        a finished one gives nothing back. Nor does an earlier run that goes on. A run that stays as
+        it is requests nothing, whatever its pool costs or is called now, nor does one that is left
+        to another job give anything back; what that makes again requests all its hours.
         """
         if self.shared and self.before and self.action is Action.DELETED:
             return self.before.demand.holding(NOTHING)
+        if self.counted:
+            return NOTHING.holding(self.left - (self.before.demand if self.before else NOTHING))
         left = self.action is Action.GOES_ON and self.after is None
         if left or self.action in (Action.RETIRED, Action.OUTDATED):
             return NOTHING
@@ -233,13 +237,14 @@ class LeftRun:
 class Use:
     """What all active jobs request of a pool, a queue or a budget, before and after a merge.
 
-    `asked` is what the merge requests; a new run requests all of its hours again.
+    `spent` is what runs that the merge ends may have used: added to the difference, it is what the
+    merge requests.
     """
 
     what: str  # "pool h100", "queue team-nlp", "budget", as in a `CapacityCheck`
     before: Demand
     after: Demand
-    asked: Demand
+    spent: Demand = NOTHING
     fits: tuple[CapacityCheck, ...] = ()
 
 
@@ -375,6 +380,7 @@ class Plan:
     findings: tuple[Finding, ...]
     sources: Mapping[str, tuple[str, ...]] = field(repr=False)
     underived: tuple[Finding, ...] = ()
+    edits: tuple[tuple[str, str, str], ...] = ()  # file, job and value of those edited by hand
     wiring: WiringChange = WiringChange()
     policies: tuple[SettingChange, ...] = ()  # what limits jobs
     amounts: tuple[SettingChange, ...] = ()  # capacities, prices, pools and currencies

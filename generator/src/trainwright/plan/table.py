@@ -11,9 +11,9 @@ from trainwright.datatypes.listing import plural
 from trainwright.plan import words
 from trainwright.plan.model import EnvironmentPlan, Plan, Use
 from trainwright.specs.capacity import CapacityCheck
-from trainwright.specs.demand import Demand, Range
+from trainwright.specs.demand import Range
 
-_HEADS = ("environment", "limit", "requested", "GPU-hours", "cost", "this change")
+_HEADS = ("environment", "limit", "requested", "GPU-hours", "cost", "used by ended runs")
 _Shown = TypeVar("_Shown")
 _GPU_HOURS = "GPU-hours"  # the unit of a budget of these
 
@@ -77,7 +77,7 @@ def _cells(environment: EnvironmentPlan, use: Use) -> Iterator[Cell]:
     yield Cell() if budget else _at_once(use, held)
     yield _hours(use, hours)
     yield _cost(use, cost, environment)
-    yield Cell(tuple(filter(None, (_again(use, environment.shown_currency),))))
+    yield Cell(tuple(filter(None, (_spent(use, environment.shown_currency),))))
 
 
 def _at_once(use: Use, fit: CapacityCheck | None) -> Cell:
@@ -128,14 +128,6 @@ def _limit_before(fit: CapacityCheck | None) -> str:
     return f" ({words.amount(fit, fit.has_before or 0)} before)"
 
 
-def _again(use: Use, currency: str) -> str:
-    """Return what the merge requests; empty if it equals the difference. New runs count in full."""
-    if _rounded(use.asked) == _rounded(use.after - use.before):
-        return ""
-    hours, cost, unpriced = use.asked.hours, use.asked.cost, use.asked.unpriced
-    return words.signed(Demand(hours=hours, cost=cost, unpriced=unpriced), currency)
-
-
-def _rounded(demand: Demand) -> tuple[float, ...]:
-    ends = (it for amount in (demand.hours, demand.cost) for it in (amount.low, amount.high))
-    return tuple(round(it, 6) for it in ends)
+def _spent(use: Use, currency: str) -> str:
+    """Return the hours and the cost of runs that the merge ends, of which nothing comes back."""
+    return ", ".join(words.asked(use.spent, currency))

@@ -35,7 +35,7 @@ from trainwright.objects.pods.storage import (
     volume_of,
 )
 from trainwright.objects.pods.template import CHECKPOINT_DIR, Container, PodTemplate
-from trainwright.plan.model import Ending, PlannedRun
+from trainwright.plan.model import Action, Ending, PlannedRun
 from trainwright.rules.edits import outcomes
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs.demand import Range
@@ -47,6 +47,7 @@ _OVERWRITE = (
     "until then each of the two overwrites the checkpoints of the other: with `${{ run.name }}` in "
     "that path each run has a folder of its own"
 )
+STILL_THERE = "goes on if its object is still in the cluster, and otherwise"
 # What a namespace has, no run of another sees: neither its files nor its queue.
 _NEEDS = "{names} {have} to be (what {was} has is not there)"
 _EMPTY = "{claims}, which the merge adds, {are} new and empty"
@@ -139,7 +140,10 @@ class Training:
     deleted: Set[tuple[str, str, str, str]] = frozenset()  # by their identity
     origin: Callable[[Training], Training | None] | None = field(default=None, compare=False)
     added: Set[tuple[str, str, str, str]] = frozenset()  # objects beside it, by the merge
-    waits: bool = False  # an earlier run, which waits for its deletion unless that is done
+    # Of a run that commits before the merge had: what that does to its object, if it is there, and
+    # whether it was finished or cancelled by then.
+    earlier: tuple[Action, str] | None = None
+    had_ended: bool = False
 
     @cached_property
     def resumed(self) -> Training | None:
@@ -176,6 +180,13 @@ class Training:
     @property
     def namespace(self) -> str:
         return next((it.namespace for it in self.trained), "")
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether it is an earlier run, as it was, whose object no engine has deleted."""
+        if self.earlier is None or self.earlier[0] is not Action.UNCHANGED or self.had_ended:
+            return False
+        return self.end is not None and self.end.is_kept
 
     # --- its end -----------------------------------------------------------------------------
 
@@ -450,9 +461,7 @@ def _start(before: Training, after: Training) -> str:
     begun, queue = _begun(before, after), after.run.queue
     if after.run.state == "suspended":
         return f"{name} is suspended, and once it is resumed {begun}{there}"
-    begun = (
-        f"goes on where its object still is in the cluster, else {begun}" if after.waits else begun
-    )
+    begun = f"{STILL_THERE} {begun}" if after.goes_back else begun
     admitted = f", when queue {queue} admits it{there and ','}" if queue else ""
     return f"{name} {begun}{admitted}{there}"
 

@@ -130,6 +130,7 @@ _SAME_CONTENT = "the same content: the digest decides, not the tag"
 
 NEVER = "never admitted"
 CANNOT_START = "cannot start"
+BACK = "goes back"
 
 
 def never(change: JobChange) -> str:
@@ -149,7 +150,7 @@ def happens(change: JobChange) -> tuple[str, str]:
     if change.cannot_start and change.action is Action.STARTED:
         what = NEVER if change.unadmitted else CANNOT_START
         return what, change.why.replace(f"{what}: ", "", 1)
-    return change.action.value, change.why
+    return BACK if change.back else change.action.value, change.why
 
 
 def claims(change: JobChange) -> str:

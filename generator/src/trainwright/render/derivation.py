@@ -69,7 +69,8 @@ class Underived:
     """A file in a rendered folder, or missing there, that cannot be derived from any sources.
 
     `job` is empty for a file of no job; `path` is relative to the root, `line` is the first that
-    differs. `by_another` is whether another version of the tool rendered the run.
+    differs. `by_another` is whether another version of the tool rendered the run; `edit` is the
+    value that was edited by hand, "numNodes 4 → 8", if that is what it is.
     """
 
     environment: str
@@ -78,6 +79,7 @@ class Underived:
     why: str
     line: int = 1
     by_another: bool = False
+    edit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +316,9 @@ class Derivation(Owner):
                 why=proof.refusal or another or why,
                 line=line,
                 by_another=bool(another),
+                edit=""
+                if another or proof.refusal
+                else _edit(goal.get(name), expected.get(name), line),
             )
 
     @tracked()
@@ -902,6 +907,29 @@ def _weighty(present: Sequence[str], expected: Sequence[str]) -> tuple[str, int]
             rendered = f" where {_quoted(instead)} is rendered" if instead else ""
             return f"{'has' if instead else 'adds'} {_quoted(line)}{rendered}", number
     return None
+
+
+def _edit(present: bytes | None, expected: bytes | None, line: int) -> str:
+    """Return what a line has otherwise than what is rendered, as "numNodes 4 → 8"; "" where no
+    value of a key differs there.
+    """
+    if present is None or expected is None or present.startswith(b"\0"):
+        return ""
+    lines, wanted = (raw.decode(errors="replace").splitlines() for raw in (present, expected))
+    keys, there = [*_keys(lines)], {it.strip() for it in lines}
+    key = keys[line - 1] if line <= len(keys) else ""
+    new = lines[line - 1].strip() if key else ""
+    if not key or new in {it.strip() for it in wanted}:
+        return ""
+    same = (old for old, of in zip(wanted, _keys(wanted), strict=True) if of == key)
+    old = next((it for it in map(str.strip, same) if it not in there), "")
+    return f"{key} {_value(old)} → {_value(new)}" if old else f"{key} added"
+
+
+def _value(line: str) -> str:
+    """Return the value that a line has, of a key or as the item of a list."""
+    item = line.removeprefix("- ")
+    return item.partition(": ")[2] if _matched(item) else item
 
 
 def _keys(lines: Sequence[str]) -> Iterator[str]:
