@@ -165,11 +165,31 @@ def test_a_file_of_wiring_that_was_edited_by_hand_is_said_first(flux: Repository
     file.write_text(file.read_text() + "---\n" + ADMIN)
     line = f"{path} is not written as it is by `trainwright gitops wire`, and is applied by"
     first, second, *_ = _plan(flux).splitlines()
-    assert first.startswith("1 edited file in wiring/")
+    assert first.startswith("1 file in wiring/ was edited by hand")
     assert second.startswith(line)
     assert line in _plan(flux, "markdown")
     assert "is not written as it is by" in _plan(flux, "html")
     assert _data(flux)["wiring"]["foreign"] == [path]
+
+
+def test_wiring_from_before_the_last_edit_was_not_edited_by_hand(flux: Repository) -> None:
+    """It is applied as it is, all the same: the first line has it, with what to do."""
+    _job(flux, "new")
+    assert flux.run("render").exit_code == 0
+    _wire(flux)
+    git_repository.commit(flux.root, "One more job")
+    _job(flux, "newer")
+    assert flux.run("render").exit_code == 0
+    git_repository.commit(flux.root, "Yet another one")
+    first, second, *_ = _plan(flux).splitlines()
+    assert first.startswith("1 file in wiring/ from before the last edit · ")
+    path = "wiring/lab/kustomizations.yaml"
+    assert second.startswith(f"{path} is as an earlier commit of this branch has made it, and")
+    assert second.endswith("run `trainwright gitops wire --out wiring`")
+    assert "read it" not in _plan(flux)
+    file = flux.root / path
+    file.write_text(file.read_text() + "---\n" + ADMIN)
+    assert _plan(flux).startswith("1 file in wiring/ was edited by hand")
 
 
 def test_a_file_of_wiring_that_the_merge_leaves_behind_is_no_foreign_one(flux: Repository) -> None:

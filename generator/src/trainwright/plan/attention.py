@@ -20,6 +20,7 @@ from trainwright.reports.attention import (
     worst_first,
 )
 from trainwright.reports.values import change_line
+from trainwright.runs.wiring_files import WIRE
 
 # What happens to the run of one job, and to those of several.
 _ENDS = ("ends, and nothing of it is kept", "end, and nothing of them is kept")
@@ -133,7 +134,9 @@ def _unrendered(plan: Plan) -> Iterator[Item]:
 
 
 def _foreign(plan: Plan) -> Iterator[Item]:
-    for path in plan.wiring.foreign:
+    for path in plan.wiring.earlier:
+        yield Item(path, f"is from before the last edit: run `{WIRE}`")
+    for path in (it for it in plan.wiring.foreign if it not in plan.wiring.earlier):
         yield Item(path, "is not written so by `trainwright gitops wire`")
 
 

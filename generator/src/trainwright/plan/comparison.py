@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain, filterfalse
 from operator import eq, is_
 from pathlib import Path
+from posixpath import join
 
 from trainwright.datatypes.data import mapping
 from trainwright.datatypes.environment import Environment, GitOps
@@ -14,6 +15,7 @@ from trainwright.datatypes.finding import Finding, Location, ValueChange
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import WIRING, JobFile, environment_path, is_wiring_of
 from trainwright.files.memo import Owner, tracked
+from trainwright.files.tracked import Tracked
 from trainwright.findings.credentials import redact
 from trainwright.plan import names, object_changes, policies, uses
 from trainwright.plan.changes import JobChanges
@@ -44,7 +46,7 @@ from trainwright.rules.quota import declared_quota_exceeded
 from trainwright.runs import adopted
 from trainwright.runs.fields import is_trained
 from trainwright.runs.wiring_files import WiringFiles
-from trainwright.runs.workspace import Asking
+from trainwright.runs.workspace import Asking, Workspace
 from trainwright.specs import capacity, demand, files
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
@@ -138,10 +140,27 @@ class Comparison(Owner):
             stale=files.stale,
             left=files.left,
             foreign=tuple(it for it in foreign if it not in unproven),
+            earlier=tuple(self._written_earlier(sorted({*foreign} & {*files.stale} - unproven))),
             changed=tuple(it for it in there if it in files.current and is_wiring_of(it, selected)),
             missing=tuple(filter(self._is_unwired, selected)),
             settings=self._settings(policies.wiring),
         )
+
+    def _written_earlier(self, paths: Iterable[str]) -> Iterator[str]:
+        """Yield the files of wiring/ that are as `gitops wire` wrote them in an earlier commit of
+        the branch, before other sources of theirs were edited.
+        """
+        merge, found = self.merge, dict[str, WiringFiles]()
+        since = ("log", "--format=%H", f"{merge.base}..{merge.head or 'HEAD'}", "--")
+        for path in paths:
+            for commit in merge.repository.line(*since, join(merge.inside, path)).split():
+                side = Workspace(Tracked(merge.repository.tree(commit, merge.inside)))
+                if side.tree.read(path) != self._after.tree.read(path):
+                    continue
+                found[commit] = found.get(commit) or merge.options.wired(side)
+                if path in found[commit].current:
+                    yield path
+                    break
 
     def _is_unwired(self, name: str) -> bool:
         """Whether an environment is new and has nothing in wiring/, where others have."""

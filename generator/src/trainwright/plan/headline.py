@@ -69,11 +69,15 @@ def verdict(plan: Plan) -> str:
     blocked = unread or refused or any(change.action in BLOCKED for change in plan.changes)
     if errors and not blocked:
         first.append(errors)
-    edited = {*plan.wiring.foreign} & {*plan.wiring.stale}
-    if unwritten := len({*plan.wiring.foreign} - edited):
+    earlier = len(plan.wiring.earlier)
+    edited = ({*plan.wiring.foreign} & {*plan.wiring.stale}) - {*plan.wiring.earlier}
+    if unwritten := len({*plan.wiring.foreign} - edited) - earlier:
         first.append(f"{plural(unwritten, 'file')} in {WIRING}/ that nothing writes")
     if edited:
-        first.append(f"{plural(len(edited), 'edited file')} in {WIRING}/")
+        were = "was" if len(edited) == 1 else "were"
+        first.append(f"{plural(len(edited), 'file')} in {WIRING}/ {were} edited by hand")
+    if earlier:
+        first.append(f"{plural(earlier, 'file')} in {WIRING}/ from before the last edit")
     never = [change for change in plan.changes if change.unadmitted]
     if never:
         first.append(_unadmitted(never))

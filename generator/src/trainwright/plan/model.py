@@ -353,12 +353,14 @@ class WiringChange:
     `stale` files are not as `gitops wire` writes them; of these, `left` ones were written for what
     no engine applies any more. `changed` ones are, and differ from before. It does not write
     `foreign` ones so, or at all, and the merge changes them: what applies the folder applies them
-    too. `missing` are new environments that have nothing there, where others have.
+    too; it wrote `earlier` ones of these so by the sources of an earlier commit. `missing` are new
+    environments that have nothing there, where others have.
     """
 
     stale: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
+    earlier: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     settings: tuple[SettingChange, ...] = ()

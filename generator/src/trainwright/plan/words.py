@@ -396,6 +396,12 @@ def notes(plan: Plan) -> Iterator[str]:
 def _foreign(plan: Plan) -> Iterator[str]:
     """Yield a line for each changed file of wiring/ that `gitops wire` does not write so."""
     for path in plan.wiring.foreign:
+        if path in plan.wiring.earlier:
+            yield (
+                f"{path} is as an earlier commit of this branch has made it, and what it is made "
+                f"of was edited since: run `{WIRE}`"
+            )
+            continue
         so = " as it is" if path in plan.wiring.stale else ""
         yield (
             f"{path} is not written{so} by `trainwright gitops wire`, and is applied by whatever "
