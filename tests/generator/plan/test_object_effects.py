@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -519,3 +520,33 @@ def test_what_another_namespace_has_concerns_only_runs_that_begin_there(
         "active runs request 24 nvidia.com/gpu: prod/llm",
         "active runs have 3 pods: prod/llm",
     ]
+
+
+@pytest.mark.parametrize(
+    ("required", "begin", "code", "severity"),
+    [
+        (False, _immediate, 0, ["warning"]),
+        (True, _immediate, 1, ["error"]),
+        (False, _confirm, 0, []),
+    ],
+)
+def test_a_claim_that_is_deleted_under_a_run_is_a_finding(
+    required: bool,
+    begin: Callable[[Path], None],
+    code: int,
+    severity: list[str],
+    copied: Copied,
+    tmp_path: Path,
+) -> None:
+    """An environment can have it block the merge; a claim that stays in the cluster is none."""
+    prod = copied(begin, tmp_path / "clone")
+    if required:
+        path = prod.root / "environments/prod/environment.yaml"
+        path.write_text(path.read_text() + "severities: {TW511: required}\n")
+    (prod.root / "environments/prod/objects/data.yaml").unlink()
+    done = prod.run("plan", "--against", "HEAD", "-o", "json")
+    findings = json.loads(done.stdout)["plan"]["findings"]
+    assert [it["severity"] for it in findings if it["rule"] == "TW511"] == severity
+    assert done.exit_code == code
+    shown = prod.run("plan", "--against", "HEAD", "-o", "markdown").stdout
+    assert ("PersistentVolumeClaim/data is deleted" in shown) is bool(severity)

@@ -12,6 +12,7 @@ from posixpath import join
 from trainwright.datatypes.data import mapping
 from trainwright.datatypes.environment import Environment, GitOps
 from trainwright.datatypes.finding import Finding, Location, ValueChange
+from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import WIRING, JobFile, environment_path, is_wiring_of
 from trainwright.files.memo import Owner, tracked
@@ -41,6 +42,7 @@ from trainwright.plan.revision import Revision
 from trainwright.render import derivation
 from trainwright.render.policy import over_budget
 from trainwright.reports import redacted, without_credentials
+from trainwright.rules.edits.rules import DELETION
 from trainwright.rules.policy import JobFindings, apply_policy
 from trainwright.rules.quota import declared_quota_exceeded
 from trainwright.runs import adopted
@@ -75,7 +77,9 @@ class Comparison(Owner):
         wired = merge.options.wired(self._after) if merge.changed else WiringFiles()
         refused = (it for it in wired.refused if it.subject in merge.selected().names)
         over = chain.from_iterable(map(self._over_budget, sorted(merge.selected().whole)))
-        every = dict.fromkeys((*merge.findings, *self._jobs.verdict().findings, *refused, *over))
+        gone = chain.from_iterable(map(self._deleted_claims, sorted(merge.selected().whole)))
+        found = (*merge.findings, *self._jobs.verdict().findings, *refused, *over, *gone)
+        every = dict.fromkeys(found)
         findings = tuple(map(redacted, sorted(every, key=lambda finding: finding.order)))
         underived = tuple(redacted(derivation.finding(it)) for it in merge.underived)
         environments, shared = tuple(map(_shown, self._environments())), tuple(self._shared_files())
@@ -114,6 +118,21 @@ class Comparison(Owner):
         left = len(plan.left) + sum(change.left != NOTHING for change in plan.changes)
         document = self._after.loaded(name).document
         found = tuple(over_budget(environment, document, plan.fits, left=left))
+        checked = [JobFindings("", found, ())]
+        return apply_policy(environment, checked, self.merge.options.today, whole=False)
+
+    @tracked(same=eq)
+    def _deleted_claims(self, name: str) -> tuple[Finding, ...]:
+        """Return a finding for each claim that the merge deletes, and that runs have mounted."""
+        found = tuple(
+            DELETION.at(it.place, f"{it.object} is deleted: {it.effects[0]}", subject=name)
+            for it in self._environment(name).objects
+            if it.action == "removed" and not (it.until or it.other) and it.effects
+            if it.object.startswith(f"{PERSISTENTVOLUMECLAIM.kind}/")
+        )
+        environment = self.merge.applying(name)
+        if environment is None:
+            return found
         checked = [JobFindings("", found, ())]
         return apply_policy(environment, checked, self.merge.options.today, whole=False)
 

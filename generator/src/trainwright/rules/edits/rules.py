@@ -42,13 +42,14 @@ QUEUE = EditRule(
 UNTIL_ADMITTED = EditRule(
     "TW613", "edit-until-admitted", Severity.WARNING, __name__, Verdict.UNTIL_ADMITTED
 )
+DELETION = EditRule(
+    "TW511", "deletion-stops-training", Severity.WARNING, __name__, Verdict.DELETED, _deleted
+)
 EDIT_RULES = (
     QUEUE,
     UNTIL_ADMITTED,
     EditRule("TW504", "immutable-field-changed", Severity.ERROR, __name__, Verdict.REJECTED),
-    EditRule(
-        "TW511", "deletion-stops-training", Severity.WARNING, __name__, Verdict.DELETED, _deleted
-    ),
+    DELETION,
     EditRule("TW514", "edit-in-place", Severity.NOTE, __name__, Verdict.IN_PLACE),
     EditRule("TW515", "object-left-in-cluster", Severity.NOTE, __name__, Verdict.IGNORED, _kept),
 )
