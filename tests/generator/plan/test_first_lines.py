@@ -328,3 +328,38 @@ def test_a_job_that_no_queue_admitted_begins_once_one_does(
     )
     assert (line in shown) is told
     assert ("fits the quota of its queue now" in comment) is told
+
+
+CLAIM = """\
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: made, namespace: training}
+spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}
+"""
+NAMES = """\
+queue: team
+serviceAccount: tuner
+volumes: {d: {claim: data, mountPath: /d}, m: {claim: made, mountPath: /m}}
+secrets: {TOKEN: {name: hub, key: token}}
+"""
+
+
+def test_a_new_namespace_is_named_with_what_its_runs_need_there(
+    copied: Copied, tmp_path: Path
+) -> None:
+    """What git has as an object is left out, and an environment in a namespace that is there."""
+    prod = copied(_prod, tmp_path / "clone")
+    prod.environment("lab", ENVIRONMENT)
+    prod.job("lab/tune", f"pool: h100\n{NAMES}")
+    assert not any("namespace training is new" in line for line in _lines(prod))
+    prod.edit("lab/environment.yaml", "namespace: training", "namespace: lab")
+    prod.write("lab/objects/made.yaml", CLAIM.replace("namespace: training", "namespace: lab"))
+    needs = "claim data, Secret hub, LocalQueue team, ServiceAccount tuner"
+    said = (
+        f"lab: namespace lab is new. It has to exist before runs start, with {needs}: no file here "
+        "creates these"
+    )
+    assert said in _lines(prod)
+    for output in ("markdown", "html"):
+        shown = prod.run("plan", "--against", "HEAD", "-o", output).stdout
+        assert "namespace lab is new" in shown

@@ -15,6 +15,10 @@ import git_repository
 from git_repository import git
 from repository import Copied, Repository
 from trainwright.documents import yamlio
+from trainwright.files.tracked import Tracked
+from trainwright.files.tree import Folder
+from trainwright.plan import names
+from trainwright.runs.workspace import Workspace
 
 ENVIRONMENT = """\
 pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 64, pricePerGpuHour: 2}}
@@ -247,7 +251,8 @@ def test_what_is_not_rendered_again_after_a_rename_is_one_error(
         assert output.count(files[0]) == 1
         assert output.count("no source renders this") == (2 if forged else 0)
     assert ("new run: after the merge llm-" in text) is not forged
-    assert ("2 rendered files that no source renders" in text.splitlines()[0]) is forged
+    first = '1 rendered file was edited by hand (llm: command "train.py" → "mine.py") · 1 rendered '
+    assert text.startswith(first) is forged
 
 
 def test_what_is_edited_as_well_is_compared_with_what_was_there(prod: Repository) -> None:
@@ -760,3 +765,13 @@ def test_a_job_that_moves_to_an_environment_of_the_same_namespace_goes_on(prod: 
     render(prod)
     (change,) = plan(prod)["changes"]
     assert change["action"] != "goes on"
+
+
+def test_one_of_two_new_environments_is_the_former_one(prod: Repository, tmp_path: Path) -> None:
+    """Both have its runs: what is left of it must not count twice."""
+    before = tmp_path / "before"
+    shutil.copytree(prod.root, before)
+    copy(prod)
+    rename(prod, "prod", "second")
+    sides = (Workspace(Tracked(Folder(it))) for it in (before, prod.root))
+    assert names.environments(*sides) == {"live": "prod"}

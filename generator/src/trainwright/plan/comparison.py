@@ -39,6 +39,7 @@ from trainwright.plan.object_effects import ActiveRun, Surroundings
 from trainwright.plan.places import place_of
 from trainwright.plan.policies import Setting
 from trainwright.plan.revision import Revision
+from trainwright.plan.training import Training
 from trainwright.render import derivation
 from trainwright.render.policy import over_budget
 from trainwright.reports import redacted, without_credentials
@@ -274,6 +275,8 @@ class Comparison(Owner):
             admitted=admitted,
             removed=removed,
             removal=self._removal(name) if removed else None,
+            namespace=(new := self._new_namespace(name, changes)),
+            needs=tuple(self._needs(name, changes)) if new else (),
             currency=environment.currency if environment else "USD",
             currency_before=self._currency_before(name),
             priced=any(
@@ -282,6 +285,24 @@ class Comparison(Owner):
                 for pool in (side.pools.values() if side else ())
             ),
         )
+
+    def _new_namespace(self, name: str, changes: Iterable[JobChange]) -> str:
+        """Return the namespace in which runs begin, "" if an environment has it before."""
+        now = self.merge.environment(name)
+        if now is None or not any(it.action in BEGINS for it in changes):
+            return ""
+        there = ((it.gitops.destination, it.namespace) for it in self._before.environments.values())
+        return "" if (now.gitops.destination, now.namespace) in there else now.namespace
+
+    def _needs(self, name: str, changes: Iterable[JobChange]) -> Iterator[str]:
+        """Yield what runs that begin name in their namespace and no object in git is."""
+        runs = (it.after for it in changes if it.action in BEGINS and it.after)
+        named = dict.fromkeys(chain.from_iterable(Training(it).named for it in runs))
+        made = {(kind, it) for _, kind, _, it in object_changes.identities(self._after, name)}
+        for one in named:
+            kind, _, called = one.partition(" ")
+            if (PERSISTENTVOLUMECLAIM.kind if kind == "claim" else kind, called) not in made:
+                yield one
 
     def _admitted(
         self, name: str, changes: Sequence[JobChange], demands: Iterable[tuple[Job, Demand]]

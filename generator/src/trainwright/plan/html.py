@@ -61,6 +61,7 @@ def render(plan: Plan, style: Style) -> str:
         notes=[
             *words.outside(plan),
             *words.unrendered(plan),
+            *words.namespaces(plan),
             *words.removals(plan),
             *words.wiring(plan),
         ],

@@ -302,6 +302,8 @@ class EnvironmentPlan:
     currency: str = "USD"
     currency_before: str = ""  # if the merge changes it
     priced: bool = True
+    namespace: str = ""  # that no environment had before, and that runs begin in
+    needs: tuple[str, ...] = ()  # what these name there and nothing in git creates
 
     @property
     def shown_currency(self) -> str:

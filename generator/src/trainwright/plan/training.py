@@ -12,7 +12,7 @@ from posixpath import join, normpath, relpath
 from trainwright.datatypes.data import Data, dig, mappings, text
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import cached_property, dataclass
-from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
+from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM, SERVICEACCOUNT
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.same import digest_of_data
@@ -338,14 +338,27 @@ class Training:
                 for source in mappings(container.body.get("envFrom")):
                     yield text(dig(source, "secretRef", "name"))
 
+    @property
+    def named(self) -> Iterator[str]:
+        """What its pods need in their namespace, and none of its objects is: "claim data"."""
+        claim = (*PERSISTENTVOLUMECLAIM, self.namespace)
+        yield from (f"claim {it}" for it in self.claims if (*claim, it) not in self.manifests)
+        yield from (f"Secret {it}" for it in dict.fromkeys(filter(None, self.secrets)))
+        yield from (f"LocalQueue {it}" for it in (self.run.queue,) if it)
+        accounts = (text(it.spec.get("serviceAccountName")) for it in self.templates)
+        account = (*SERVICEACCOUNT, self.namespace)
+        yield from (
+            f"ServiceAccount {it}"
+            for it in dict.fromkeys(filter(None, accounts))
+            if it != "default" and (*account, it) not in self.manifests
+        )
+
     def there(self, was: str) -> str:
         """Return what has to be in its namespace, which is another one than before."""
         claim = (*PERSISTENTVOLUMECLAIM, self.namespace)
         found = [it for it in self.claims if (*claim, it) not in self.manifests]
         added = [f"claim {it}" for it in found if (*claim, it) in self.added]
-        names = [f"claim {it}" for it in found if (*claim, it) not in self.added]
-        names += [f"Secret {it}" for it in dict.fromkeys(filter(None, self.secrets))]
-        names += [f"LocalQueue {self.run.queue}"] if self.run.queue else []
+        names = [it for it in self.named if it not in added]
         have, are = ("has" if len(names) == 1 else "have"), ("is" if len(added) == 1 else "are")
         needs = _NEEDS.format(names=listed(names, 5), have=have, was=was) if names else ""
         empty = _EMPTY.format(claims=listed(added, 5), are=are) if added else ""

@@ -388,6 +388,7 @@ def outside(plan: Plan) -> Iterator[str]:
 def notes(plan: Plan) -> Iterator[str]:
     """Yield what else is to be known before the merge, or to be done after it."""
     yield from unrendered(plan)
+    yield from namespaces(plan)
     yield from removals(plan)
     yield from map(policy, sorted(plan.policies, key=lambda change: not change.loosens))
     yield from wiring(plan)
@@ -440,6 +441,19 @@ def _corrected(plan: Plan) -> str:
     """Return what is to be done before anything can be rendered, as a part of a sentence."""
     wrong = dict.fromkeys(it.subject or str(it.place) for it in errors(plan))
     return f"correct {listed([*wrong], 1)} and " if wrong else ""
+
+
+def namespaces(plan: Plan) -> Iterator[str]:
+    """Yield each namespace that is new, with what has to be there before runs can start."""
+    for it in filter(attrgetter("namespace"), plan.environments):
+        needs = f", with {listed(it.needs, _NEEDED)}" if it.needs else ""
+        yield (
+            f"{it.name}: namespace {it.namespace} is new. It has to exist before runs start"
+            f"{needs}{': no file here creates these' if needs else ''}"
+        )
+
+
+_NEEDED = 12  # objects named of a namespace
 
 
 def removals(plan: Plan) -> Iterator[str]:
