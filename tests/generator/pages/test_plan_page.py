@@ -58,7 +58,6 @@ def plan_of(jobs: int, text: str = "plain") -> Plan:
                         what="pool h100",
                         before=Demand(gpus=Range(64, 64)),
                         after=Demand(gpus=Range(96, 120)),
-                        asked=Demand(gpus=Range(32, 56)),
                         fits=(FIT,),
                     ),
                 ),

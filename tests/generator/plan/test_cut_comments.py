@@ -193,7 +193,7 @@ PADS: dict[str, Callable[[], dict[str, object]]] = {
     },
     "pools": lambda: {
         "uses": tuple(
-            Use(what=f"pool {n}{WIDE * 99}", before=Demand(), after=Demand(gpus=Range(n, n)), asked=Demand())
+            Use(what=f"pool {n}{WIDE * 99}", before=Demand(), after=Demand(gpus=Range(n, n)), spent=Demand())
             for n in range(900)
         )
     },
