@@ -222,3 +222,28 @@ def test_a_run_is_current_once_it_has_an_edit_over_a_shared_value(repository: Re
         job = Workspace(Folder(repository.root)).current_job(JobFile("prod", "llm"))
         assert job is not None
         assert job.max_duration == (4 if "4h" in text else 2) * 3600
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_edit_that_the_target_has_no_field_for_is_refused_while_a_run_goes_on(
+    target: str, repository: Repository
+) -> None:
+    """Recorded as if it had reached the run, it would be believed by everyone who reads it."""
+    repository.write("prod/environment.yaml", yaml.dump(PLACE, Dumper=yaml.CSafeDumper))
+    job = {**_spec("llm", target, "retries", None), "security": {"runAsUser": 1000}}
+    _write(repository, "llm", job)
+    assert repository.run("render").exit_code == 0
+    before = repository.tree()
+    fields = ({"state": "suspended"}, {"queue": "team"}, {"lattice": {"priority": 1}})
+    for field in fields:
+        _write(repository, "llm", {**job, **field})
+        is_supported = _is_supported(Workspace(Folder(repository.root)), "llm")
+        done = repository.run("render")
+        assert (done.exit_code == 0) is is_supported, (field, done.output)
+        if not is_supported:
+            there = repository.tree()
+            assert {k: v for k, v in there.items() if "/rendered/" in k} == {
+                k: v for k, v in before.items() if "/rendered/" in k
+            }
+        _write(repository, "llm", job)
+        assert repository.run("render").exit_code == 0

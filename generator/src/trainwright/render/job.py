@@ -430,16 +430,14 @@ def _continued(done: Rendered, work: _Work) -> Rendered:
     if decision.step is Step.END:
         kept = _attributed(work)
         return replace(done, record=replace(kept.ended(decision.state), object=decision.name))
-    if displaced := _displaced(work):
-        return replace(done, usable=False, findings=(*done.findings, *displaced))
     whole = present.intact and present.here
     resumed = decision.state != was.state
-    if whole and not resumed and not edited_operation(was, sources):
+    names = (*edited_operation(was, sources), *(("state",) if resumed else ()))
+    edited = {name.partition(".")[0] for name in names}
+    if displaced := (*_displaced(work), *_refused_edits(done, work, edited)):
+        return replace(done, usable=False, findings=(*done.findings, *displaced))
+    if whole and not edited:
         return replace(done, record=_attributed(work))
-    # The next run may not be checked; what its target refuses of a state, this one refuses, too.
-    unfit = _unfit(sources, decision.name) if resumed else ()
-    if refused := [it for it in unfit if it.path == "/state" and it not in done.findings]:
-        return replace(done, usable=False, findings=(*done.findings, *refused))
     try:
         texts = _texts(work, present)
         adjusted = _adjusted(work, texts)
@@ -456,6 +454,13 @@ def _continued(done: Rendered, work: _Work) -> Rendered:
     files = {name: digest(text) for name, text in adjusted.texts.items()}
     kept = replace(kept, files=files, objects=records.objects(manifests))
     return replace(done, record=kept, files=adjusted.texts)
+
+
+def _refused_edits(done: Rendered, work: _Work, edited: Collection[str]) -> Iterator[Finding]:
+    """Yield what the target refuses of edited fields, unless it is known from the next run."""
+    for finding in _unfit(work.sources, work.decision.name) if edited else ():
+        if finding.path.parts[0] in edited and finding not in done.findings:
+            yield finding
 
 
 def _attributed(work: _Work, held: Collection[str] = ()) -> Record:
