@@ -330,6 +330,64 @@ def test_a_job_that_no_queue_admitted_begins_once_one_does(
     assert ("fits the quota of its queue now" in comment) is told
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "extra", "told"),
+    [
+        (
+            "{quota: 32}",
+            "{quota: 8}",
+            "",
+            "prod: queue team has 8 GPUs after the merge (32 before), and prod/llm, prod/vit need "
+            "more than that each: what Kueue has admitted goes on, and what waits or is evicted is "
+            "not admitted any more, unless the cohort lends",
+        ),
+        (
+            "{quota: 32}",
+            "{quota: 24}",
+            "",
+            "prod: queue team has 24 GPUs after the merge (32 before), and runs request 32, so not "
+            "all of these run at once: prod/llm, prod/vit",
+        ),
+        (
+            "{quota: 32}",
+            "{quota: 8}",
+            WAIVES,
+            "prod: queue team has 8 GPUs after the merge (32 before), and prod/vit needs more than "
+            "that: what Kueue has admitted goes on, and what waits or is evicted is not admitted "
+            "any more, unless the cohort lends",
+        ),
+        (
+            "capacity: 40",
+            "capacity: 8",
+            "",
+            "prod: pool h100 has 8 GPUs after the merge (40 before), and prod/llm, prod/vit need "
+            "more than that each: pods that run go on, and new ones, in place of failed ones too, "
+            "stay Pending",
+        ),
+        ("{quota: 32}", "{quota: 64}", "", ""),
+        ("capacity: 40", "capacity: 32", "", ""),
+    ],
+    ids=["each", "together", "lent", "pool", "raised", "room"],
+)
+def test_a_limit_that_is_lowered_names_the_jobs_that_do_not_fit(
+    old: str, new: str, extra: str, told: str, copied: Copied, tmp_path: Path
+) -> None:
+    prod = copied(_prod, tmp_path / "clone")
+    prod.edit("prod/environment.yaml", "{team: {}}", "{team: {quota: 32}}")
+    prod.edit("prod/environment.yaml", "gpusPerNode: 8", "gpusPerNode: 8, capacity: 40")
+    prod.edit("prod/jobs/llm.yaml", "queue: team", f"{extra}queue: team")
+    assert prod.run("render").exit_code == 0
+    git_repository.commit(prod.root)
+    prod.edit("prod/environment.yaml", old, new)
+    page = tmp_path / "plan.html"
+    shown = prod.run("plan", "--against", "HEAD", "--page", str(page)).stdout.splitlines()
+    comment = prod.run("plan", "--against", "HEAD", "-o", "markdown").stdout
+    found = [it for it in shown if "after the merge (" in it]
+    assert found == [told] * bool(told)
+    for text in (comment, page.read_text()):
+        assert ("GPUs after the merge" in text) is bool(told)
+
+
 CLAIM = """\
 apiVersion: v1
 kind: PersistentVolumeClaim

@@ -28,6 +28,7 @@ from trainwright.plan.model import (
     EnvironmentPlan,
     JobChange,
     LeftRun,
+    LoweredLimit,
     ObjectChange,
     Plan,
     Removal,
@@ -244,6 +245,7 @@ class Comparison(Owner):
         removed = name not in self._after.survey.jobs
         demands = [(it.job, it.demand) for it in self._asking(name, changes) if it.job]
         admitted = tuple(self._admitted(name, changes, demands))
+        active = tuple(demands)
         demands += self._left(changes)
         left = self._left_after(name, changes)
         demands += [(run.job, run.demand) for run in left]
@@ -273,6 +275,7 @@ class Comparison(Owner):
             left=left,
             unread=unread,
             admitted=admitted,
+            lowered=tuple(self._lowered(name, changes, active, fits)),
             removed=removed,
             removal=self._removal(name) if removed else None,
             namespace=(new := self._new_namespace(name, changes)),
@@ -325,14 +328,38 @@ class Comparison(Owner):
             queue = change.before.queue if change and change.before else job.queue
             had, has, need = was.queues.get(queue), now.queues.get(job.queue), requested.gpus.low
             exceeded = had is not None and had < need
-            if exceeded and (has is None or need <= has) and not self._may_lend(was, former):
+            fits = exceeded and (has is None or need <= has)
+            if fits and not _may_lend(self._before, was, former):
                 yield file, requested.holding(NOTHING)
 
-    def _may_lend(self, was: Environment, file: JobFile) -> bool:
-        """Whether a job may have had more than the quota of its queue, as its cohort lends."""
-        rule = declared_quota_exceeded.id
-        waived = any(it.rule == rule and it.job in ("*", file.name) for it in was.waivers)
-        return waived or any(it == rule for it, _ in _waivers(self._before, file))
+    def _lowered(
+        self,
+        name: str,
+        changes: Sequence[JobChange],
+        active: Sequence[tuple[Job, Demand]],
+        fits: Iterable[CapacityCheck],
+    ) -> Iterator[LoweredLimit]:
+        """Yield the quotas and capacities that the merge lowers below what runs request, with the
+        jobs that go on and request more than that, each or else together. What begins and requests
+        too much has words of its own.
+        """
+        was, now = (
+            self._before.environments.get(self.merge.former(name)),
+            self.merge.environment(name),
+        )
+        begun = {it.file for it in changes if it.action in BEGINS}
+        for fit in fits if was and now else ():
+            assert was
+            assert now
+            had, of = _limited(was, fit.what), _requested_of(now, fit.what)
+            if of is None or not fit.short or (had is not None and had <= fit.has):
+                continue
+            asking = [(JobFile(name, job.name), of(job, it)) for job, it in active]
+            asking = sorted((it for it in asking if it[1]), key=lambda it: -it[1])
+            waits = fit.what.startswith("queue ")
+            larger = (file for file, need in asking if need > fit.has and file not in begun)
+            each = tuple(it for it in larger if not (waits and _may_lend(self._after, now, it)))
+            yield LoweredLimit(fit, each or tuple(it for it, _ in asking), each=bool(each))
 
     def _currency_before(self, name: str) -> str:
         """Return the currency before the merge, "" where it is the same."""
@@ -607,6 +634,31 @@ def _shown(environment: EnvironmentPlan) -> EnvironmentPlan:
 
 def _keys_shown(causes: Iterable[ValueChange]) -> tuple[ValueChange, ...]:
     return tuple(replace(cause, path=without_credentials(cause.path)) for cause in causes)
+
+
+def _limited(environment: Environment, what: str) -> float | None:
+    """Return the quota of a queue, or the capacity of a pool, None if it is not known."""
+    kind, _, called = what.partition(" ")
+    pool = environment.pools.get(called) if kind == "pool" else None
+    return pool.capacity if pool else environment.queues.get(called)
+
+
+def _requested_of(environment: Environment, what: str) -> Callable[[Job, Demand], float] | None:
+    """Return what a job requests of a queue or a pool, at least; None for what is neither."""
+    kind, _, called = what.partition(" ")
+    if kind == "queue":
+        return lambda job, it: it.gpus.low if job.queue == called else 0
+    if kind != "pool":
+        return None
+    counts_gpus = bool(environment.pools[called].resource)
+    return lambda _, it: (it.of(called).gpus if counts_gpus else it.of(called).nodes).low
+
+
+def _may_lend(side: Revision, environment: Environment, file: JobFile) -> bool:
+    """Whether a job may have more than the quota of its queue, as its cohort lends."""
+    rule = declared_quota_exceeded.id
+    waived = any(it.rule == rule and it.job in ("*", file.name) for it in environment.waivers)
+    return waived or any(it == rule for it, _ in _waivers(side, file))
 
 
 def _waivers(side: Revision, file: JobFile) -> set[tuple[str, str]]:

@@ -276,6 +276,18 @@ class Removal:
     prunes: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class LoweredLimit:
+    """A quota or a capacity that the merge makes smaller than what runs that go on request.
+
+    Of `jobs` each one requests more than it is, if `each`, and otherwise all of them together.
+    """
+
+    fit: CapacityCheck
+    jobs: tuple[JobFile, ...]
+    each: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentPlan:
     """All changes of one environment, its demand before and after, and its capacity checks.
@@ -297,6 +309,7 @@ class EnvironmentPlan:
     left: tuple[LeftRun, ...] = ()  # in all sums
     unread: tuple[Finding, ...] = ()
     admitted: tuple[tuple[JobFile, Demand], ...] = ()
+    lowered: tuple[LoweredLimit, ...] = ()
     removed: bool = False  # by the merge, which is a `removal`, or before it
     removal: Removal | None = None
     currency: str = "USD"

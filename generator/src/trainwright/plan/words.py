@@ -572,6 +572,7 @@ def amounts(plan: Plan) -> Iterator[str]:
     """
     yield from _pools(plan)
     yield from _admitted(plan)
+    yield from _lowered(plan)
     for change in (it for it in plan.amounts if it.cause.path.parent != POOLS):
         cause, parts = change.cause, change.cause.path.parts
         what = _COUNTED[cause.path.last] + (f" of {parts[1]}" if len(parts) > 1 else "")
@@ -603,6 +604,33 @@ def _admitted(plan: Plan) -> Iterator[str]:
             fit = "fits the quota of its queue" if len(jobs) == 1 else "fit those of their queues"
             begin = "begins once that has" if len(jobs) == 1 else "begin once these have"
             yield f"{listed(jobs, _NAMED)} {fit} now, and {begin} room: {what}"
+
+
+def _lowered(plan: Plan) -> Iterator[str]:
+    """Yield a line for each quota and capacity that is smaller than what its jobs request now."""
+    for environment in plan.environments:
+        for it in environment.lowered:
+            fit, kind = it.fit, it.fit.what.partition(" ")[0]
+            before = "" if fit.has_before is None else f" ({amount(fit, fit.has_before)} before)"
+            has = f"{fit.what} has {amount(fit, fit.has)} {fit.unit} after the merge{before}"
+            jobs, one = listed([str(file) for file in it.jobs], _NAMED), len(it.jobs) == 1
+            if it.each:
+                needs = "needs more than that" if one else "need more than that each"
+                follows = f"{jobs} {needs}: {_TOO_SMALL[kind]}"
+            else:
+                request = f"runs request {amount(fit, fit.need)}"
+                follows = f"{request}, so not all of these run at once: {jobs}"
+            yield f"{environment.title}: {has}, and {follows}"
+
+
+# What holds for runs that request more than there is of something, by what that is.
+_TOO_SMALL = {
+    "queue": (
+        "what Kueue has admitted goes on, and what waits or is evicted is not admitted any more, "
+        "unless the cohort lends"
+    ),
+    "pool": "pods that run go on, and new ones, in place of failed ones too, stay Pending",
+}
 
 
 def _is_used(plan: Plan, change: SettingChange) -> bool:
