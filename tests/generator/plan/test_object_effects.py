@@ -102,6 +102,8 @@ REFUSED = (
             ],
         ),
         ("quota", '"64"', '"65"', []),
+        ("quota", '"64"', '"16"', []),  # all that its runs request
+        ("quota", 'pods: "9"', 'pods: "2"', []),
         (
             "quota",
             'pods: "9"',

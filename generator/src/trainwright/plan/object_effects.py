@@ -98,8 +98,10 @@ def _named(runs: Iterable[ActiveRun]) -> str:
 
 def _quota(was: Manifest | None, now: Manifest | None, around: Surroundings) -> Iterator[str]:
     old, new = (mapping(it.spec.get("hard")) if it else {} for it in (was, now))
+    runs = around.runs_in(now.namespace) if now else ()
     lowered = [key for key in new if _is_less(new[key], old.get(key))]
-    if now is None or not lowered or not around.runs_in(now.namespace):
+    lowered = [key for key in lowered if key not in old or not _has_room(key, new[key], runs)]
+    if now is None or not lowered or not runs:
         return
     limits = ", ".join(f"{key} {_shown(old.get(key))} → {_shown(new[key])}" for key in lowered)
     part = " in its scopes" if {"scopes", "scopeSelector"} & now.spec.keys() else ""
@@ -108,7 +110,14 @@ def _quota(was: Manifest | None, now: Manifest | None, around: Surroundings) -> 
         f"place of failed ones too; {_REMAIN}"
     )
     for key in lowered:
-        yield from _beyond(key, new[key], around.runs_in(now.namespace))
+        yield from _beyond(key, new[key], runs)
+
+
+def _has_room(key: str, limit: Data, runs: Sequence[ActiveRun]) -> bool:
+    """Whether it is known that all that active runs request of a resource is within a limit."""
+    resource, hard = key.removeprefix("requests."), quantity.read(limit)
+    asked = sum((run.requested(resource) for run in runs), start=Range())
+    return hard is not None and bool(asked) and asked.high <= hard
 
 
 def _beyond(key: str, limit: Data, runs: Sequence[ActiveRun]) -> Iterator[str]:
