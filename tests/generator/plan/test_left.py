@@ -178,6 +178,34 @@ def test_what_engines_delete_has_ended(tmp_path: Path, monkeypatch: pytest.Monke
     assert (found["before"], found["left"]) == (12, [])
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "counts"),
+    [("immediate", "confirm", False), ("confirm", "immediate", True)],
+)
+@pytest.mark.parametrize("engine", ["argocd", "flux"])
+def test_a_run_counts_by_the_setting_of_the_merge_that_took_it_out(
+    then: str, now: str, counts: bool, engine: str, prod: Repository
+) -> None:
+    """What a sync has deleted does not come back by another setting, and what it has kept stays."""
+    path = prod.root / "environments/prod/environment.yaml"
+    path.write_text(f"{path.read_text()}gitops: {{engine: {engine}, prune: {then}}}\n")
+    merged(prod)
+    edit(prod, "llm", "nodes: 2", "nodes: 3")  # whose object is rendered for that engine
+    merged(prod)
+    record = prod.root / "environments/prod/rendered/llm/run.lock"
+    run = json.loads(record.read_text())["object"]
+    edit(prod, "llm", "nodes: 3", "nodes: 1")
+    merged(prod)
+    path.write_text(path.read_text().replace(f"prune: {then}", f"prune: {now}"))
+    merged(prod)
+    built = trainwright.api.Repository(prod.root).build()
+    (environment,) = overview(prod.root, built, today=THAT_DAY).environments
+    assert (run in {it.object for it in environment.left}) is counts
+    edit(prod, "other", "nodes: 2", "nodes: 3")
+    text = prod.run("plan", "--against", "HEAD").stdout
+    assert (run in text) is counts
+
+
 def test_what_waits_suspended_holds_nothing(prod: Repository) -> None:
     edit(prod, "llm", "nodes: 2", "nodes: 2\nstate: suspended")
     merged(prod)

@@ -11,10 +11,10 @@ from itertools import chain
 from pathlib import Path
 from posixpath import join
 
-from trainwright.datatypes.environment import Environment
+from trainwright.datatypes.environment import Environment, GitOps
 from trainwright.datatypes.frozen import dataclass
 from trainwright.datatypes.job import Job
-from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.datatypes.layout import ENVIRONMENTS, RENDERED, JobFile, environment_files
 from trainwright.files import git, lineage
 from trainwright.files.git import GitError, Repository
 from trainwright.files.tracked import Tracked
@@ -82,6 +82,7 @@ class Departures:
         self._today = date.fromisoformat(today)
         self._parents: dict[str, Workspace] = {}
         self._found: dict[tuple[Workspace, str], Mapping[str, str]] = {}
+        self._gitops: dict[tuple[str, tuple[bytes, ...]], GitOps | None] = {}
 
     def removed(self, side: Workspace) -> tuple[str, ...]:
         """Return the environments that a workspace has no more, nor one in their place, and of
@@ -113,7 +114,7 @@ class Departures:
             recorded = self._recorded(departure, record)
             within = side if is_sound else known
             file = JobFile(environment, file.name) if is_sound else file
-            if left := self._left(side, file, recorded, within, since=departure.at):
+            if left := self._left(side, file, recorded, within, departure):
                 over.add(departure.object)
                 yield left
 
@@ -180,14 +181,16 @@ class Departures:
         file: JobFile,
         recorded: Recorded,
         known: Workspace,
-        since: datetime | None = None,
+        departure: _Departure | None = None,
     ) -> LeftRun | None:
         record, environment = recorded.record, known.environments.get(file.environment)
         if environment is None:
             return None
         job = job_of(record, file, began_in(record, environment))
-        if job is None or (since and self._is_over(since, job, environment)):
+        if job is None or (departure and self._is_over(departure.at, job, environment)):
             return None
+        if departure and (gitops := self._applied_by(departure)):
+            environment = replace(environment, gitops=gitops)
         try:
             texts = recorded.texts()
         except (GitError, OSError, UnicodeDecodeError):  # a partial clone lacks them
@@ -208,6 +211,18 @@ class Departures:
         end = training.ending(stays=False)
         command = training.pruned_by or (end.command if end else "")
         return LeftRun(file, job, run.object, run.demand, command)
+
+    def _applied_by(self, departure: _Departure) -> GitOps | None:
+        """Return the settings by which a sync deleted or kept a run when it left git: that of
+        today reaches none that has left before.
+        """
+        name, tree = departure.file.environment, self._tree(departure.commit)
+        there = (it for it in environment_files(name) if tree.kind(it) == "file")
+        key = (name, tuple(map(tree.read, there)))  # which most commits have as they were
+        if key not in self._gitops:
+            environment = self._parent(departure.commit).sound(name)
+            self._gitops[key] = environment.gitops if environment else None
+        return self._gitops[key]
 
     def _is_over(self, since: datetime, job: Job, environment: Environment) -> bool:
         seconds = (job.max_duration or 0) * attempts(job, environment)
