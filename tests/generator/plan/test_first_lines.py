@@ -421,3 +421,45 @@ def test_a_new_namespace_is_named_with_what_its_runs_need_there(
     for output in ("markdown", "html"):
         shown = prod.run("plan", "--against", "HEAD", "-o", output).stdout
         assert "namespace lab is new" in shown
+
+
+SAVES = "volumes: {o: {claim: ckpt, mountPath: /o}}\nflags: {output_dir: PLACE}\n"
+BASE = SAVES.replace("PLACE", "/o/base")
+OF_RUN = SAVES.replace("PLACE", "'/o/${{ run.name }}'")
+FIELD = "volumes: {o: {claim: ckpt, mountPath: /o}}\ncheckpoint: {volume: o, path: base}\n"
+
+
+@pytest.mark.parametrize(
+    ("there", "new", "place"),
+    [
+        (BASE, BASE, "/o/base"),
+        (BASE, BASE.replace("/o", "/mnt"), "/mnt/base"),
+        (OF_RUN, OF_RUN, ""),
+        (FIELD, FIELD, ""),  # which has a folder for each run
+        (SAVES.replace("PLACE", "/o/other"), BASE, ""),
+        (BASE.replace("ckpt", "more"), BASE, ""),
+        (f"{BASE}state: cancelled\n", BASE, ""),
+    ],
+    ids=["same", "mounted elsewhere", "run.name", "checkpoint", "folder", "claim", "cancelled"],
+)
+@pytest.mark.parametrize("added", [True, False])
+def test_two_jobs_that_save_to_one_folder_are_named(
+    there: str, new: str, place: str, added: bool, copied: Copied, tmp_path: Path
+) -> None:
+    prod = copied(_prod, tmp_path / "clone")
+    (prod.root / "environments/prod/jobs/vit.yaml").unlink()
+    prod.job("prod/base", there)
+    if not added:
+        prod.job("prod/new")
+    assert prod.run("render").exit_code == 0
+    git_repository.commit(prod.root)
+    prod.job("prod/new", new)
+    done = prod.run("plan", "--against", "HEAD", "-o", "json")
+    (change,) = json.loads(done.stdout)["plan"]["changes"]
+    shared = (
+        f"saves to {place} on claim ckpt, as prod/base does: each of the two overwrites the "
+        "checkpoints of the other: with `${{ run.name }}` in that path each run has a folder of its"
+    )
+    assert (shared in change["why"]) is bool(place)
+    assert ("overwrites the checkpoints" in change["why"]) is bool(place)
+    assert ("1 job writes over" in _lines(prod)[0]) is bool(place)

@@ -90,7 +90,9 @@ def _loses_later(change: JobChange) -> bool:
 def _overwriting(plan: Plan) -> Iterator[Item]:
     for change in plan.listed:
         if change.overwrites:
-            yield _item(change, "both runs save to one folder: write `${{ run.name }}` in its path")
+            yield _item(
+                change, "saves to the folder of another run: write `${{ run.name }}` in its path"
+            )
 
 
 def _endings(changes: Sequence[JobChange], ends: str, end: str) -> Iterator[Item]:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import filterfalse, product
+from itertools import chain, filterfalse, product
 from operator import eq
 
 from trainwright.datatypes.environment import Environment, Waiver
 from trainwright.datatypes.finding import Finding, Location, Severity, ValueChange
 from trainwright.datatypes.frozen import dataclass
-from trainwright.datatypes.job import Image
+from trainwright.datatypes.job import Image, Job
 from trainwright.datatypes.layout import WIRING, JobFile
 from trainwright.datatypes.listing import plural
 from trainwright.files.memo import Owner, tracked
@@ -30,9 +30,10 @@ from trainwright.plan.model import (
     PlannedRun,
 )
 from trainwright.plan.object_changes import Identity
+from trainwright.plan.object_effects import claimed
 from trainwright.plan.places import sharing
 from trainwright.plan.revision import Revision, files_of
-from trainwright.plan.training import Training, gpus_of, overwritten, resumption
+from trainwright.plan.training import Training, gpus_of, overwritten, resumption, saves_as
 from trainwright.render.job import Rendered
 from trainwright.rules.policy import waived
 from trainwright.rules.quota import declared_quota_exceeded
@@ -345,22 +346,70 @@ class JobChanges(Owner):
         if change.action not in BEGINS:
             return change
         unadmitted, overwrites = self._unadmitted(change, sides), _overwrites(sides, becomes)
+        shared = self._saves_beside(sides, becomes) if becomes and not unadmitted else ""
         change = replace(
             change,
             unadmitted=unadmitted,
-            overwrites=overwrites and not unadmitted,
+            overwrites=(overwrites or bool(shared)) and not unadmitted,
             pending=becomes.unmountable if becomes else (),
         )
         why, never = change.why, words.never(change) or _waits_behind(change, sides)
         if change.action is Action.NEW_RUN:
-            return replace(change, why=f"{why}; {never}") if never else change
+            return replace(change, why="; ".join(filter(None, (why, never, shared))))
         resumes = resumption(becomes) if becomes and becomes.read else ""
-        why = "; ".join(filter(None, (never or why, resumes)))
+        why = "; ".join(filter(None, (never or why, resumes, shared)))
         if (waits := self._waits_for(change.file)) and why.startswith("at once"):
             why = f"{waits}{why.removeprefix('at once')}"
         elif waits:
             why = f"{why}; {waits}"
         return replace(change, why=why)
+
+    def _saves_beside(self, sides: _Sides, becomes: Training) -> str:
+        """Return that a run which begins saves to the folder of another job's run, or ""."""
+        name = sides.file.environment
+        if becomes.run.state != "active" or self._merge.environment(name) is None:
+            return ""
+        for place in becomes.saved():
+            claim = place.source if place.volume.startswith("claim ") else ""
+            savers = self._savers(name, claim).get(place.path, ()) if claim else ()
+            for other in (it for it in savers if it not in (sides.file, sides.origin)):
+                beside = self._beside(other)
+                if beside is None or beside.run.object == becomes.run.object:
+                    continue
+                if beside.run.state == "active" and overwritten(beside, becomes):
+                    return saves_as(other, place)
+        return ""
+
+    @tracked(same=eq)
+    def _savers(self, name: str, claim: str) -> Mapping[str, tuple[JobFile, ...]]:
+        """Return which jobs of the cluster and namespace of an environment save to each folder of a
+        claim, by its path.
+        """
+        sound, found = self._after.environments, dict[str, list[JobFile]]()
+        places = {it: (one.gitops.destination, one.namespace) for it, one in sound.items()}
+        there = sorted(it for it in sound if places[it] == places.get(name))
+        for file in chain.from_iterable(self._after.survey.jobs[it] for it in there):
+            touched = self._merge.touches(file)
+            job = self._after.job(file).job if touched else self._after.asking(file).job
+            for path in self._saved(file, job, claim) if job else ():
+                found.setdefault(path, []).append(file)
+        return {path: tuple(files) for path, files in found.items()}
+
+    def _saved(self, file: JobFile, job: Job, claim: str) -> Set[str]:
+        """Return the folders of a claim to which a job saves, unless it has `checkpoint`: that is a
+        folder of its own for each run.
+        """
+        mounts = not job.checkpoint and claim in map(claimed, job.volumes)
+        beside = self._beside(file) if mounts else None
+        return {it.path for it in beside.saved() if it.source == claim} if beside else set()
+
+    @tracked()
+    def _beside(self, file: JobFile) -> Training | None:
+        """Return the run that a job has after the merge, or None if it has none."""
+        if self._merge.touches(file):
+            return self._becomes(self._sides(file))
+        run = self._after.at_hand(file)
+        return Training(run, self._merge.environment(file.environment)) if run else None
 
     @tracked(same=eq)
     def _added(self, name: str) -> Set[Identity]:

@@ -85,7 +85,7 @@ def later(follows: Iterable[str], one: Manifest, around: Surroundings) -> Iterat
     after which that follows.
     """
     if one.group_kind == PERSISTENTVOLUMECLAIM:
-        if jobs := around.jobs(one.namespace, lambda job: one.name in map(_claimed, job.volumes)):
+        if jobs := around.jobs(one.namespace, lambda job: one.name in map(claimed, job.volumes)):
             yield f"do not delete it before the runs that mount it have ended: {jobs}"
         return
     yield from (f"once it is deleted: {it}" for it in follows)
@@ -277,7 +277,7 @@ def _claim(was: Manifest | None, now: Manifest | None, around: Surroundings) -> 
         return
 
     def mounts(job: Job) -> bool:
-        return was.name in map(_claimed, job.volumes)
+        return was.name in map(claimed, job.volumes)
 
     mounting = [it for it in around.runs_in(was.namespace) if mounts(it.job)]
     if jobs := _named(it for it in mounting if not it.begins):
@@ -298,14 +298,15 @@ def checkpoints(claim: Manifest, around: Surroundings) -> str:
 
     def saves(job: Job) -> bool:
         volume = job.checkpoint.volume if job.checkpoint else ""
-        return claim.name in (_claimed(it) for it in job.volumes if it.name == volume)
+        return claim.name in (claimed(it) for it in job.volumes if it.name == volume)
 
     there = (it for it in around.runs if it.namespace == claim.namespace and not it.begins)
     is_claim = claim.group_kind == PERSISTENTVOLUMECLAIM
     return _named(it for it in there if saves(it.job)) if is_claim else ""
 
 
-def _claimed(volume: Volume) -> str:
+def claimed(volume: Volume) -> str:
+    """Return the claim of a volume, "" if it has none."""
     return text(mapping(volume.source.get("persistentVolumeClaim")).get("claimName"))
 
 

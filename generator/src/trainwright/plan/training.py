@@ -13,6 +13,7 @@ from trainwright.datatypes.data import Data, dig, mappings, text
 from trainwright.datatypes.environment import Environment
 from trainwright.datatypes.frozen import cached_property, dataclass
 from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM, SERVICEACCOUNT
+from trainwright.datatypes.layout import JobFile
 from trainwright.datatypes.listing import listed
 from trainwright.datatypes.manifest import Manifest
 from trainwright.datatypes.same import digest_of_data
@@ -44,7 +45,7 @@ from trainwright.specs.demand import Range
 _OF_A_POD = frozenset({"emptyDir", "ephemeral"})
 _CLAIM = "claim "
 _OVERWRITE = (
-    "until then each of the two overwrites the checkpoints of the other: with `${{ run.name }}` in "
+    "each of the two overwrites the checkpoints of the other: with `${{ run.name }}` in "
     "that path each run has a folder of its own"
 )
 STILL_THERE = "goes on if its object is still in the cluster, and otherwise"
@@ -433,7 +434,7 @@ def _replacement(before: Training, after: Training) -> str:
     end = before.end.until
     if end and active:
         shared = overwritten(before, after)
-        ends = _OVERWRITE if shared else f"after that {before.progress}"
+        ends = f"until then {_OVERWRITE}" if shared else f"after that {before.progress}"
         goes_on = f"keeps training{gpus} beside it until {end}; {ends}"
         return f"after the merge {start}, and {name} {goes_on}"
     if end:
@@ -441,6 +442,11 @@ def _replacement(before: Training, after: Training) -> str:
     if active:
         return f"the merge stops {name}{gpus}, and {before.progress}; {start}"
     return f"the merge deletes {name}, which is {state}; {start}"
+
+
+def saves_as(other: JobFile, place: Saved) -> str:
+    """Return that a run saves to the same folder as one of another job, in words."""
+    return f"saves to {place.where}, as {other} does: {_OVERWRITE}"
 
 
 def resumption(after: Training) -> str:
