@@ -18,7 +18,7 @@ from trainwright.plan import words
 from trainwright.plan.html import cause_data, requests
 from trainwright.plan.table import columns
 from trainwright.reports.attention import Attention, by_job, shown
-from trainwright.reports.page import AuthoredLines, document, finding_data
+from trainwright.reports.page import AuthoredLines, document, finding_data, rows
 from trainwright.reports.report import by_weight
 from trainwright.reports.style import Style
 
@@ -30,17 +30,18 @@ def render(overview: Overview, style: Style) -> str:
     trouble = troubles(overview)
     needs = by_job(trouble)
     unread = {item.environment for item in overview.unread}
+    jobs = [
+        {
+            **_job(job, item, needs.get(str(job.file), ()), lines),
+            "live": _live(job, unread=item.name in unread),
+        }
+        for item, job in _worst_first(overview, needs)
+    ]
     data = {
         "environments": [item.title for item in overview.environments],
         "teams": sorted({*teams.values()} - {""}),
         "needs": [item.kind for item in trouble if item.of_jobs],
-        "jobs": [
-            {
-                **_job(job, item, needs.get(str(job.file), ()), lines),
-                "live": _live(job, unread=item.name in unread),
-            }
-            for item, job in _worst_first(overview, needs)
-        ],
+        "jobs": jobs,
         "events": [
             {
                 "commit": event.commit,
@@ -71,6 +72,7 @@ def render(overview: Overview, style: Style) -> str:
         limits=limits(overview),
         environments=_environments(overview, needs),
         timeline=timeline(overview),
+        **rows(jobs, "status", "tone", "job", "team", "asked", "why", "object"),
     )
 
 
@@ -151,7 +153,7 @@ def _job(
     environment: EnvironmentOverview,
     needs: Sequence[Attention],
     lines: AuthoredLines,
-) -> Data:
+) -> dict[str, Data]:
     job = job_overview.job
     return {
         "job": str(job_overview.file),

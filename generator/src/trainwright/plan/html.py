@@ -17,7 +17,7 @@ from trainwright.plan.model import (
     SharedFileImpact,
 )
 from trainwright.reports.attention import Attention, by_job, shown
-from trainwright.reports.page import AuthoredLines, document, finding_data, placed
+from trainwright.reports.page import AuthoredLines, document, finding_data, placed, rows
 from trainwright.reports.report import by_weight
 from trainwright.reports.style import Style
 from trainwright.reports.values import change_line
@@ -35,11 +35,12 @@ def render(plan: Plan, style: Style) -> str:
     actions = dict.fromkeys(words.happens(change)[0] for change in by_risk)
     teams = {str(change.file): change.team for change in plan.changes}
     concerns = attention(plan)
+    each = list(_changes(plan, lines, by_job(concerns)))
     data = {
         "environments": sorted({change.file.environment for change in changes}),
         "teams": sorted({change.team for change in changes} - {""}),
         "chips": [*dict.fromkeys((*(it.kind for it in concerns if it.of_jobs), *actions))],
-        "changes": list(_changes(plan, lines, by_job(concerns))),
+        "changes": each,
         "shared": [_shared(plan, file, lines) for file in plan.shared_files],
         "findings": [
             finding_data(item, lines, teams)
@@ -66,7 +67,14 @@ def render(plan: Plan, style: Style) -> str:
             *words.wiring(plan),
         ],
         objects=[_object(change) for change in plan.objects],
+        **rows(each, *_SHOWN),
     )
+
+
+_SHOWN = (
+    *("group", "job", "action", "tone", "concerns", "team", "asked", "together"),
+    *("brief", "why", "causes"),
+)
 
 
 def _facts(plan: Plan, style: Style) -> list[tuple[str, str]]:
@@ -85,7 +93,7 @@ def _summary(plan: Plan) -> str:
 def _uses(plan: Plan) -> Data:
     """The table of pools, queues and budgets for the template, exceeded ones first."""
     used = table.table(plan)
-    rows = sorted(zip(used.rows, used.short, strict=True), key=lambda row: not row[1])
+    ordered = sorted(zip(used.rows, used.short, strict=True), key=lambda row: not row[1])
     heads = used.heads[1:]  # a row begins with its environment and limit in one cell
     return {
         "heads": heads,
@@ -95,7 +103,7 @@ def _uses(plan: Plan) -> Data:
                 "limit": str(name),
                 "cells": [*map(_cell, heads[1:], cells)],
             }
-            for (environment, name, *cells), _ in rows
+            for (environment, name, *cells), _ in ordered
         ],
     }
 
@@ -123,7 +131,7 @@ def _object(change: ObjectChange) -> Data:
 
 def _changes(
     plan: Plan, lines: AuthoredLines, concerns: Mapping[str, Sequence[Attention]]
-) -> Iterator[Data]:
+) -> Iterator[dict[str, Data]]:
     """Yield the data of each change, similar ones together; the riskiest ones get diffs first."""
     room = _DIFFS
     for number, group in enumerate(alike(plan.listed)):

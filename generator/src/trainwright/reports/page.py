@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -52,6 +52,17 @@ def document(name: str, title: str, style: Style, data: Mapping[str, Data], **sh
         **_safe(shown),
     }
     return _templates().get_template(f"{name}.html").render(values)
+
+
+def rows(items: Sequence[dict[str, Data]], *shown: str) -> dict[str, Data]:
+    """Return the rows of a list for its template, which is all that is seen without JavaScript, by
+    what is shown of each; the first of thousands.
+    """
+    some = [{key: it[key] for key in shown} for it in items[:_ROWS]]
+    return {"rows": some, "rows_left": max(0, len(items) - _ROWS)}
+
+
+_ROWS = 500
 
 
 def _safe(data: Data) -> Data:
