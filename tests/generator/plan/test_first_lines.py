@@ -463,3 +463,74 @@ def test_two_jobs_that_save_to_one_folder_are_named(
     assert (shared in change["why"]) is bool(place)
     assert ("overwrites the checkpoints" in change["why"]) is bool(place)
     assert ("1 job writes over" in _lines(prod)[0]) is bool(place)
+
+
+def test_pages_have_the_jobs_without_javascript(copied: Copied, tmp_path: Path) -> None:
+    """The script only puts searching, diffs and details to what is there."""
+    prod = copied(_prod, tmp_path / "clone")
+    prod.edit("prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    for verb in (("plan", "--against", "HEAD"), ("report",)):
+        done = prod.run(*verb, "-o", "html")
+        assert done.exit_code == 0, done.output
+        shown = done.stdout.partition("<template")[0].partition("<body>")[2]
+        assert '<span class="job">prod/llm</span>' in shown
+        assert ("nodes: 2 → 3" in shown) is (verb[0] == "plan")
+        assert '<details class="part" id="filters" hidden>' in shown
+
+
+@pytest.mark.parametrize(
+    ("prod_has", "dev_has", "queue", "told"),
+    [
+        (
+            "{quota: 40}",
+            "{quota: 40}",
+            "a",
+            "dev and prod share ClusterQueue a (queue team of dev, queue team of prod): each fits "
+            "alone, and together they request 48 of 40 GPUs: 8 too few",
+        ),
+        ("{quota: 48}", "{quota: 48}", "a", ""),
+        ("{quota: 40}", "{quota: 40}", "b", ""),
+        ("{quota: 8}", "{quota: 40}", "a", ""),  # which has a line of its own
+        (
+            "capacity: 40, nodeSelector: {gpu: h100}",
+            "capacity: 40, nodeSelector: {gpu: h100}",
+            "",
+            "dev and prod share the same nodes (pool h100 of dev, pool h100 of prod): each fits "
+            "alone, and together they request 48 of 40 GPUs: 8 too few",
+        ),
+        (
+            "capacity: 40, nodeSelector: {gpu: h100}",
+            "capacity: 40, nodeSelector: {gpu: a100}",
+            "",
+            "",
+        ),
+    ],
+)
+def test_environments_that_share_a_limit_are_named_where_only_both_exceed_it(
+    prod_has: str, dev_has: str, queue: str, told: str, copied: Copied, tmp_path: Path
+) -> None:
+    prod = copied(_prod, tmp_path / "clone")
+    for name, has, cluster_queue in (("prod", prod_has, "a"), ("dev", dev_has, queue)):
+        if name == "dev":
+            prod.environment("dev", ENVIRONMENT)
+            prod.edit("dev/environment.yaml", "namespace: training", "namespace: dev")
+        if queue:
+            prod.edit(f"{name}/environment.yaml", "{team: {}}", f"{{team: {has}}}")
+            prod.write(
+                f"{name}/objects/queue.yaml",
+                "apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: {name: team, "
+                f"namespace: {'dev' if name == 'dev' else 'training'}}}\n"
+                f"spec: {{clusterQueue: {cluster_queue}}}\n",
+            )
+        else:
+            prod.edit(f"{name}/environment.yaml", "gpusPerNode: 8", f"gpusPerNode: 8, {has}")
+    assert prod.run("render").exit_code == 0
+    git_repository.commit(prod.root)
+    path = prod.job("dev/new", "pool: h100\nqueue: team\n")
+    path.write_text(path.read_text().replace("memory: 1Gi}", "memory: 1Gi, gpu: 8}"))
+    shown = _lines(prod)
+    assert [it for it in shown if " share " in it] == [told] * bool(told)
+    if told:
+        for form in ("markdown", "html"):
+            done = prod.run("plan", "--against", "HEAD", "-o", form)
+            assert "each fits alone, and together" in done.stdout

@@ -9,10 +9,10 @@ from operator import eq, is_
 from pathlib import Path
 from posixpath import join
 
-from trainwright.datatypes.data import mapping
+from trainwright.datatypes.data import mapping, text
 from trainwright.datatypes.environment import Environment, GitOps
 from trainwright.datatypes.finding import Finding, Location, ValueChange
-from trainwright.datatypes.groupkind import PERSISTENTVOLUMECLAIM
+from trainwright.datatypes.groupkind import LOCALQUEUE, PERSISTENTVOLUMECLAIM
 from trainwright.datatypes.job import Job
 from trainwright.datatypes.layout import WIRING, JobFile, environment_path, is_wiring_of
 from trainwright.files.memo import Owner, tracked
@@ -34,6 +34,7 @@ from trainwright.plan.model import (
     Removal,
     SettingChange,
     SharedFileImpact,
+    SharedLimit,
     WiringChange,
 )
 from trainwright.plan.object_effects import ActiveRun, Surroundings
@@ -102,6 +103,7 @@ class Comparison(Owner):
             wiring=self._wiring(wired),
             policies=self._settings(policies.limits),
             amounts=self._settings(policies.amounts),
+            shared_limits=tuple(self._shared_limits()),
             waived=sum(map(self._newly_waived, self.merge.files())),
             sources={
                 path: self._after.reader.lines(path)
@@ -288,6 +290,52 @@ class Comparison(Owner):
                 for pool in (side.pools.values() if side else ())
             ),
         )
+
+    def _shared_limits(self) -> Iterator[SharedLimit]:
+        """Yield what several environments of a cluster have together, where the runs of each fit
+        alone, and those of all do not; one of them is changed by the merge.
+        """
+        found = dict[tuple[object, str, str, object], list[tuple[str, str]]]()
+        for name, environment in self._after.environments.items():
+            cluster = (environment.gitops.destination, environment.kube_context)
+            for what, labels, limit in self._limits(name, environment):
+                found.setdefault((*cluster, what, labels), []).append((name, limit))
+        selected = self.merge.selected().names
+        for (_, _, what, _), limits in found.items():
+            changes = (
+                it for name, _ in limits if name in selected for it in self._changes_in(name)
+            )
+            if len(limits) < 2 or not any(changes):
+                continue
+            fits = [(name, self._fit(name, limit)) for name, limit in limits]
+            used = [(name, fit) for name, fit in fits if fit is not None]
+            need, most = (sum(getattr(fit, it) for _, fit in used) for it in ("need", "most"))
+            has = max((fit.has for _, fit in used), default=0)
+            if need > has and not any(fit.short for _, fit in used):
+                by = tuple((name, fit.what) for name, fit in used)
+                fit = replace(used[0][1], need=need, most=most, has=has)
+                yield SharedLimit(what, by, fit)
+
+    def _limits(self, name: str, environment: Environment) -> Iterator[tuple[str, object, str]]:
+        """Yield what the pools and queues of an environment stand for in its cluster: nodes by
+        their labels, and ClusterQueues by the LocalQueues beside its jobs.
+        """
+        for pool in environment.pools.values():
+            labels = (pool.resource, *sorted(pool.node_selector.items()))
+            if pool.capacity is not None and pool.node_selector:
+                yield "nodes", labels, f"pool {pool.name}"
+        if not any(it is not None for it in environment.queues.values()):
+            return
+        for it in self._after.own_objects(name).objects:
+            queue = it.manifest
+            is_here = queue.namespace in ("", environment.namespace)
+            if queue.group_kind == LOCALQUEUE and is_here:
+                shared = text(queue.spec.get("clusterQueue"))
+                yield f"ClusterQueue {shared}", None, f"queue {queue.name}"
+
+    def _fit(self, name: str, what: str) -> CapacityCheck | None:
+        """Return whether the runs of an environment fit a pool or a queue, None if none uses it."""
+        return next((it for it in self._environment(name).fits if it.what == what), None)
 
     def _new_namespace(self, name: str, changes: Iterable[JobChange]) -> str:
         """Return the namespace in which runs begin, "" if an environment has it before."""

@@ -288,6 +288,18 @@ class LoweredLimit:
     each: bool
 
 
+@dataclass(frozen=True, slots=True)
+class SharedLimit:
+    """A ClusterQueue, or nodes, that several environments have together, each of which fits alone.
+
+    `fit` is what all of them request.
+    """
+
+    what: str  # "ClusterQueue a", or "nodes"
+    by: tuple[tuple[str, str], ...]  # of each environment the queue or pool: ("prod", "pool h100")
+    fit: CapacityCheck
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentPlan:
     """All changes of one environment, its demand before and after, and its capacity checks.
@@ -401,6 +413,7 @@ class Plan:
     wiring: WiringChange = WiringChange()
     policies: tuple[SettingChange, ...] = ()  # what limits jobs
     amounts: tuple[SettingChange, ...] = ()  # capacities, prices, pools and currencies
+    shared_limits: tuple[SharedLimit, ...] = ()  # that are exceeded
     waived: int = 0  # waivers that specs of jobs have and did not have before
 
     @property

@@ -573,6 +573,7 @@ def amounts(plan: Plan) -> Iterator[str]:
     yield from _pools(plan)
     yield from _admitted(plan)
     yield from _lowered(plan)
+    yield from _shared_limits(plan)
     for change in (it for it in plan.amounts if it.cause.path.parent != POOLS):
         cause, parts = change.cause, change.cause.path.parts
         what = _COUNTED[cause.path.last] + (f" of {parts[1]}" if len(parts) > 1 else "")
@@ -621,6 +622,18 @@ def _lowered(plan: Plan) -> Iterator[str]:
                 request = f"runs request {amount(fit, fit.need)}"
                 follows = f"{request}, so not all of these run at once: {jobs}"
             yield f"{environment.title}: {has}, and {follows}"
+
+
+def _shared_limits(plan: Plan) -> Iterator[str]:
+    """Yield a line for what several environments have together, and request too much of."""
+    for it in plan.shared_limits:
+        names = " and ".join(name for name, _ in it.by)
+        by = ", ".join(f"{what} of {name}" for name, what in it.by)
+        what = "the same nodes" if it.what == "nodes" else it.what
+        yield (
+            f"{names} share {what} ({by}): each fits alone, and together they "
+            f"request {requested(it.fit)}{short(it.fit)}"
+        )
 
 
 # What holds for runs that request more than there is of something, by what that is.
