@@ -53,11 +53,13 @@ def adopt(  # noqa: PLR0913 - an option each
 
     Reads what `kubectl get -o yaml` prints: files, folders, "-" for standard input; or with --live
     the cluster itself. What runs, waits or is suspended becomes the first run of a job, byte for
-    byte but for what the cluster has added; what has finished is listed in the ledger. Each job's
-    spec is that of its next run, which an edit of it begins; what no spec can describe, such as
-    several roles or an MPIJob, goes on as it is and has no next run. What that run would lose is
-    listed, and so are the steps by which Argo CD, Flux or Helm lets go of the objects without
-    pruning any.
+    byte but for what the cluster has added. What has finished is listed in the ledger.
+
+    Each job's spec is that of its next run, which an edit of it begins. What that run would lose is
+    listed. What no spec can describe, such as several roles or an MPIJob, goes on as it is and has
+    no next run.
+
+    The steps are listed by which Argo CD, Flux or Helm lets go of the objects without pruning any.
 
     An Application of Argo CD or a Kustomization of Flux among the files selects the objects: those
     that it has applied, or that are in its path of a repository among the files.

@@ -106,9 +106,10 @@ def status(  # noqa: PLR0913 - an option each
     """Show the state of rendered jobs: desired (git) against live (cluster).
 
     One line per run: waiting and why, running with how many ranks ready, failed with the words of
-    the rank that failed first; runs that only the cluster has come last. A single ENV/JOB shows
-    its pods and the last lines of the failed rank too. A namespace or cluster that cannot be read
-    hides no other: it is named, and the exit code is 2.
+    the rank that failed first. Runs that only the cluster has come last. A single ENV/JOB shows
+    its pods and the last lines of the failed rank too.
+
+    A namespace or cluster that cannot be read hides no other: it is named, and the exit code is 2.
 
     With --diff: what the API server answers to the objects as they would be rendered now. Nothing
     is changed there. Exits with 1 when an object differs, or would be refused.

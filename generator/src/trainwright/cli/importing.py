@@ -109,17 +109,18 @@ def import_(  # noqa: PLR0913 - an option each
     Reads PyTorchJob, TrainJob (with its runtime), TrainingJob, JobSet, Job and RayJob manifests,
     what is in an AppWrapper, HyperPodPyTorchJob, Jobs of Volcano's pytorch plugin, compose files,
     scripts of `docker run …` and `elasticdl train …`, batch scripts of Slurm, and what a shell
-    starts (`torchrun …`, with `--image`); "-" is standard input. Each becomes the shortest spec
-    that renders to the same run; whatever the spec does not carry is listed with its position and
-    what that means: cosmetic, behaviour, cannot run.
+    starts (`torchrun …`, with `--image`); "-" is standard input.
+
+    Each becomes the shortest spec that renders to the same run. Whatever the spec does not carry is
+    listed with its position and what that means: cosmetic, behaviour, cannot run.
 
     An object that was read from a cluster, by its status or uid, is refused: its spec would begin
     another run of the same training.
 
     With `--to trainjob`: PyTorchJob and JobSet specs of this repository move to TrainJob, and with
     `--to jobset` those of TrainJobs to JobSet. Only `target` changes in a file, and what changes
-    for the training is listed. A job that the new target cannot express is refused, such as an
-    elastic one. A moved job is a new run: review it as such.
+    for the training is listed. A job that the new target cannot express, such as an elastic one,
+    is refused. A moved job is a new run: review it as such.
 
     Exits with 1 when something could not be imported, or cannot run as it is imported.
     """
