@@ -971,7 +971,7 @@ def test_a_run_keeps_what_the_pool_of_a_role_had_then(tmp_path: Path) -> None:
     assert now.job != begun
     planned = repository.run("plan", "--against", "main").stdout
     assert "roles.reward.env.NET" in planned, planned
-    _edited(repository, "maxDuration: 10h", "maxDuration: 10h\nstate: suspended")
+    _edited(repository, "maxDuration: 10h", "maxDuration: 10h\nannotations: {by: ada}")
     assert repository.run("render").exit_code == 0
     assert _env(repository, "reward")["NET"] == "tcp"
 

@@ -76,8 +76,9 @@ def explain(context: Context, job: str, paths: tuple[str, ...], output: str) -> 
         return
     if "/" not in job and not paths:
         _check_is_no_field(job)
-    explained = (context.repository.explain(job, path) for path in paths or ("",))
-    explanation = tuple(dict.fromkeys(chain.from_iterable(explained)))
+    explained = (context.repository.explain(job, path) for path in dict.fromkeys(paths or ("",)))
+    by_path = {it.pointer: it for it in chain.from_iterable(explained)}
+    explanation = tuple(by_path.values())
     if output == "json":
         items = terminal.explanation_items(explanation)
         click.echo(style.listing("Explanation", items), nl=False)

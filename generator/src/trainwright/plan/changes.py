@@ -33,7 +33,7 @@ from trainwright.plan.object_changes import Identity
 from trainwright.plan.object_effects import claimed
 from trainwright.plan.places import sharing
 from trainwright.plan.revision import Revision, files_of
-from trainwright.plan.training import Training, gpus_of, overwritten, resumption, saves_as
+from trainwright.plan.training import Training, overwritten, resumption, saves_as
 from trainwright.render.job import Rendered
 from trainwright.rules.policy import waived
 from trainwright.rules.quota import declared_quota_exceeded
@@ -353,7 +353,7 @@ class JobChanges(Owner):
             overwrites=(overwrites or bool(shared)) and not unadmitted,
             pending=becomes.unmountable if becomes else (),
         )
-        why, never = change.why, words.never(change) or _waits_behind(change, sides)
+        why, never = change.why, words.never(change)
         if change.action is Action.NEW_RUN:
             return replace(change, why="; ".join(filter(None, (why, never, shared))))
         resumes = resumption(becomes) if becomes and becomes.read else ""
@@ -711,23 +711,6 @@ def _overwrites(sides: _Sides, becomes: Training | None) -> bool:
     if was is None or becomes is None or becomes.run.state != "active":
         return False
     return was.goes_on(becomes.run) and overwritten(was, becomes) is not None
-
-
-def _waits_behind(change: JobChange, sides: _Sides) -> str:
-    """Return that a new run waits for its GPUs of a queue, and what of these the run that it
-    replaces holds; "" if the queue's quota has room for both, or the old run ends.
-    """
-    after, was, quota = change.after, sides.was, _quota(change, sides)
-    end = actions.ending(change.action, was) if was else None
-    if change.action is not Action.NEW_RUN or not (was and after and end and end.waits):
-        return ""
-    held, asked = was.run.demand.gpus, after.demand.gpus
-    if quota is None or was.run.queue != after.queue or held.low + asked.low <= quota:
-        return ""
-    return (
-        f"{after.object} waits for {gpus_of(asked)} of queue {after.queue}; {was.run.object} "
-        f"holds {gpus_of(held)} of its {quota}"
-    )
 
 
 def _has_kustomization(side: Revision, path: str, file: JobFile) -> bool:

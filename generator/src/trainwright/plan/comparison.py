@@ -18,7 +18,7 @@ from trainwright.datatypes.layout import WIRING, JobFile, environment_path, is_w
 from trainwright.files.memo import Owner, tracked
 from trainwright.files.tracked import Tracked
 from trainwright.findings.credentials import redact
-from trainwright.plan import names, object_changes, policies, uses
+from trainwright.plan import names, object_changes, policies, uses, words
 from trainwright.plan.changes import JobChanges
 from trainwright.plan.left import Departures
 from trainwright.plan.merge import Merge, PlanOptions
@@ -56,6 +56,20 @@ from trainwright.specs import capacity, demand, files
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.layers import of_gitops
+
+
+def _queued(change: JobChange, fits: Iterable[CapacityCheck]) -> JobChange:
+    """Return a change with the queue in which the run that begins has to wait for others."""
+    run = change.after
+    begins = change.action in BEGINS and not (change.unadmitted or change.back)
+    if run is None or not (begins and run.queue and run.state == "active"):
+        return change
+    full = next((it for it in fits if it.what == f"queue {run.queue}" and it.short), None)
+    if full is None or run.demand.gpus.low > full.has:  # alone: its cohort lends
+        return change
+    waits = words.queued(run, full)
+    why = change.why.removeprefix(f"when queue {run.queue} admits it").removeprefix("; ")
+    return replace(change, queued=full, why="; ".join(filter(None, (waits, why))))
 
 
 def _are_same(first: tuple[object, ...], second: tuple[object, ...]) -> bool:
@@ -260,6 +274,7 @@ class Comparison(Owner):
             demands_before = tuple(self._demands_before(name, ()))
             before = demand.total(requested for _, requested in demands_before)
         fits = tuple(self._fits(name, changes, demands, demands_before))
+        changes = tuple(_queued(change, fits) for change in changes)
         return EnvironmentPlan(
             name=name,
             jobs=len(self._after.survey.jobs.get(name, ())),

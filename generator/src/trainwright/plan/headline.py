@@ -48,6 +48,10 @@ _VERBS = {
     Action.OUTDATED: "outdates {}",
 }
 _BESIDE = "starts {} beside {}"  # new runs, where no engine ends those before
+_QUEUED = {
+    "starts {}": "queues {}",
+    _BESIDE: "queues {} beside {}",
+}
 _BACK = "goes back to {}"  # runs, which no engine has ended
 _BACK_BESIDE = "goes back to {} and leaves {} running"
 _NEXT = "starts the next run of {}"  # where the one before has finished
@@ -119,7 +123,10 @@ def _forged(plan: Plan) -> Iterator[str]:
         value = first if len(first) <= _VALUE else " ".join(first.split(" ", 2)[:2])
         were = "was" if len(edits) == 1 else "were"
         yield f"{plural(len(edits), 'rendered file')} {were} edited by hand ({value}{more})"
-    if others := len({it.place.file for it in plan.underived} - edits.keys()):
+    gone = {it.place.file for it in plan.underived if it.message.endswith(" is missing")}
+    if gone := gone - edits.keys():
+        yield f"{plural(len(gone), 'rendered file')} {'is' if len(gone) == 1 else 'are'} missing"
+    if others := len({it.place.file for it in plan.underived} - edits.keys() - gone):
         yield f"{plural(others, 'rendered file')} that no source renders"
 
 
@@ -143,6 +150,9 @@ def _moved(plan: Plan) -> Iterator[str]:
     for verb, was_renamed in (("renames", True), ("removes", False)):
         if gone := _environments(name for name, new in removals if bool(new) is was_renamed):
             yield f"{verb} {gone if gone[0].isdigit() else f'environment {gone}'}"
+    removed = (it.removal for it in plan.environments if it.removal)
+    if fails := _environments(it.renamed for it in removed if it.refuses and it.applied_by):
+        yield f"every sync of {fails} fails"
     if others := _environments(it.environment for it in plan.policies if _is_source(it)):
         yield f"applies {others} from elsewhere"
     if moved := _environments(it.environment for it in plan.wiring.settings if it.moves):
@@ -211,7 +221,8 @@ def _verb(change: JobChange) -> str:
     if change.back:
         return _BACK_BESIDE if waits else _BACK
     suspended = change.after is not None and change.after.state == "suspended"
-    return _LATER.get(verb, verb) if suspended else verb
+    others = _LATER if suspended else _QUEUED if change.queued else {}
+    return others.get(verb, verb)
 
 
 def _begins_nothing(change: JobChange) -> bool:
@@ -228,7 +239,7 @@ def _unadmitted(changes: Sequence[JobChange]) -> str:
 
 
 def _is_beside(verb: str) -> bool:
-    return verb in (_BESIDE, _LATER[_BESIDE], _BACK, _BACK_BESIDE)
+    return verb in (_BESIDE, _LATER[_BESIDE], _QUEUED[_BESIDE], _BACK, _BACK_BESIDE)
 
 
 def _phrase(changes: list[JobChange], *, names: bool, beside: bool) -> str:

@@ -110,6 +110,7 @@ class JobChange:
     ending: Ending | None = None
     waivers: tuple[Waiver, ...] = ()  # of its spec, that waive a finding
     unadmitted: CapacityCheck | None = None  # of a queue whose quota is too small for the run alone
+    queued: CapacityCheck | None = None  # of a queue in which other runs leave no room for it
     was: JobFile | None = None
     shared: bool = False
     overwrites: bool = False

@@ -480,7 +480,12 @@ def _start(before: Training, after: Training) -> str:
     begun, queue = _begun(before, after), after.run.queue
     if after.run.state == "suspended":
         return f"{name} is suspended, and once it is resumed {begun}{there}"
-    begun = f"{STILL_THERE} {begun}" if after.goes_back else begun
+    if after.goes_back:
+        # It loads from its own folder before any other: docs/checkpoints.md.
+        own = next((it for it in after.saved() if it.checkpoint and it.is_kept), None)
+        own = None if own is None or own.is_deleted else own
+        resumed = f"is made again, and resumes from what it saved in {own.where}" if own else begun
+        begun = f"{STILL_THERE} {resumed}"
     admitted = f", when queue {queue} admits it{there and ','}" if queue else ""
     return f"{name} {begun}{admitted}{there}"
 

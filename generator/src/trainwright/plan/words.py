@@ -31,6 +31,7 @@ from trainwright.plan.model import (
 )
 from trainwright.plan.policies import NAMESPACE, POOLS
 from trainwright.plan.running import running
+from trainwright.plan.training import gpus_of
 from trainwright.reports.values import change_line
 from trainwright.runs.wiring_files import REMOVES, WIRE, tops
 from trainwright.specs.capacity import CapacityCheck
@@ -143,6 +144,14 @@ def never(change: JobChange) -> str:
     has = f"the {fit.what} has {amount(fit, fit.has)}"
     needs = f"needs {amount(fit, fit.need, fit.most)} GPUs, {has}{short(fit)}"
     return f"{NEVER}: {needs}, unless its cohort lends"
+
+
+def queued(run: PlannedRun, fit: CapacityCheck) -> str:
+    """Return that a new run waits in its queue, since other runs leave no room for it."""
+    return (
+        f"{run.object} waits in queue {run.queue} for {gpus_of(run.demand.gpus)}: with the other "
+        f"active runs it makes {amount(fit, fit.need, fit.most)} of {amount(fit, fit.has)} GPUs"
+    )
 
 
 def happens(change: JobChange) -> tuple[str, str]:
@@ -376,6 +385,10 @@ def errors(plan: Plan) -> tuple[Finding, ...]:
 
 def forged(finding: Finding) -> str:
     """Return one line on something in a rendered file that follows from no source."""
+    if finding.message.endswith(" is missing"):
+        file = finding.message.removesuffix(" is missing")
+        again = "its source renders it: `trainwright render` writes it again"
+        return f"{file} is missing, and {again}  ({finding.place})"
     return f"no source renders this: {finding.message}  ({finding.place})"
 
 
@@ -494,13 +507,15 @@ def _after_renaming(plan: Plan, name: str, removal: Removal) -> Iterator[str]:
     named = f"`gitops.name: {was}` in {environment_path(removal.renamed)}"
     if removal.refuses:
         yield (
-            f"what Argo CD has applied bears the mark of {was}, and every sync of {now} fails "
-            f"until it bears its own: {named} keeps the mark"
+            f"every sync of {now} fails, since Argo CD's tracking annotation of these objects "
+            f"names {was}: before the merge write {named}, which keeps the name, and then delete "
+            "nothing"
         )
-    yield (
-        f"delete the {removal.applying} only once {now} has synced, and nothing in namespace "
-        f"{removal.namespace}"
-    )
+    else:
+        yield (
+            f"delete the {removal.applying} only once {now} has synced, and nothing in namespace "
+            f"{removal.namespace}"
+        )
     if removal.wiring and removal.prunes:
         yield (
             f"a sync of {WIRING}/ that prunes deletes them at once, and with them each run that "
