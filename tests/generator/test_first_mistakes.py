@@ -115,9 +115,11 @@ def test_a_person_who_does_what_the_message_tells_cures_it(
     [
         ("script: python train.py --lr 0.1", {"script": "train.py", "args": ["--lr", "0.1"]}),
         ("script: train.py --lr 0.1", {"script": "train.py", "args": ["--lr", "0.1"]}),
-        ("module: trainer.main --lr 0.1", {"argv": "python -m trainer.main --lr 0.1".split()}),
-        ("module: -m trainer.main", {"argv": "python -m trainer.main".split()}),
-        ("script: python3 -m trainer.main", {"argv": "python3 -m trainer.main".split()}),
+        ("module: trainer.main --lr 0.1", {"module": "trainer.main", "args": ["--lr", "0.1"]}),
+        ("module: -m trainer.main", {"module": "trainer.main"}),
+        ("script: -m trainer.main", {"module": "trainer.main"}),
+        ("script: python -m llm.train --lr 1", {"module": "llm.train", "args": ["--lr", "1"]}),
+        ("script: python3 -m trainer.main", {"module": "trainer.main"}),
     ],
 )
 def test_a_command_line_keeps_its_words(

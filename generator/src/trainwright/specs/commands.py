@@ -51,18 +51,23 @@ def _command_in_one_word(job: Job, spec: Layered) -> Iterator[Finding]:
     """
     argv, word = job.entrypoint.argv, next(iter(job.entrypoint.argv), "")
     is_file = word.endswith((".py", ".sh")) and "/" not in word  # which PATH does not have
-    if not is_file and not _COMMAND_LINE.search(word):
+    is_option = word.startswith("-")
+    if not (is_file or is_option or _COMMAND_LINE.search(word)):
         return
     from trainwright.documents.validation import other_forms, translation  # only mistakes need it
 
     fields = other_forms.entrypoint(word) if len(argv) == 1 else None
-    if is_file and not _COMMAND_LINE.search(word):
+    if (is_file or is_option) and not _COMMAND_LINE.search(word):
         fields = other_forms.entrypoint([*argv])
+    remedy = "Write each of its words as an item of its own."
+    if is_option:
+        remedy = "Write the program in front of its options."
     yield spec.finding(
         dx.CONTRADICTION,
         Pointer("/entrypoint/argv/0"),
-        "the first word of entrypoint.argv is a program, and not a command line or a script",
-        remedy=translation.written(fields) or "Write each of its words as an item of its own.",
+        "the first word of entrypoint.argv is a program, and not a command line, a script or an "
+        "option",
+        remedy=translation.written(fields) or remedy,
         effect="The container never starts, as there is no program of that name.",
     )
 

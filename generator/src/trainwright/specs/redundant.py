@@ -166,6 +166,9 @@ def _removes_nothing(entry: _Written) -> Finding:
     message = f"{entry.pointer.dotted}: null removes nothing, since no layer sets it"
     meant = missing_space(entry.pointer.parts[-1])
     remedy = f"A colon needs a space behind it: `{meant}`." if meant else ""
+    if not meant and entry.pointer.parent == Pointer.of("flags"):
+        message = f"{entry.pointer.dotted} has no value, and null passes no option"
+        remedy = f"For a switch write `{entry.pointer.last}: true`, for another option its value."
     place = entry.layer.key_place(entry.pointer)
     return dx.SAME_AS_INHERITED.at(place, message, remedy=remedy, path=entry.pointer)
 

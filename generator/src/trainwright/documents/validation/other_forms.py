@@ -439,9 +439,21 @@ def entrypoint(value: Data) -> Fields | None:
         argv = ["python", *argv]
     if argv[0].endswith(".sh") and "/" not in argv[0]:  # which PATH does not have
         argv = ["bash", *argv]
+    if argv[0] == "-m":
+        argv = ["python", *argv]
+    if argv[0].startswith("-"):  # an option, of no program
+        return None
     if len(argv) > 1 and command.is_python(argv[0]) and argv[1].endswith(".py"):
         rest: Fields = {"args": argv[2:]} if argv[2:] else {}
         return {"entrypoint": {"script": argv[1], **rest}}
+    of_module = len(argv) > 2 and command.is_python(argv[0]) and argv[1] == "-m"
+    if (
+        of_module
+        and not _starts_programs(argv[2])
+        and command.parse(tuple(argv)).launcher == "none"
+    ):
+        rest = {"args": argv[3:]} if argv[3:] else {}
+        return {"entrypoint": {"module": argv[2], **rest}}
     return _launched(argv) or {"entrypoint": {"argv": argv}}
 
 

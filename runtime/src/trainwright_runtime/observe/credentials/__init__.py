@@ -734,7 +734,7 @@ def _marked(lines: list[str]) -> list[str]:
         return fresh
     together = "\n".join(fresh)
     hinted = [(hint, form) for hint, form in _BY_HINT if hint in together]
-    # One look at all of them mostly tells that none is marked: what is searched is in one line.
+    # Mostly none is marked, which one search in all of them shows: no form spans two lines.
     dull = _is_dull(together, hinted)
     marked = [] if dull else [line for line in fresh if not _is_dull(line, hinted)]
     if len(_dull) > _MOST:
