@@ -252,3 +252,13 @@ def _removed(data: Any, pointer: str) -> Any:
 def _full(data: Any) -> dict[str, Any]:
     """What is in it: a mapping with nothing inside says nothing."""
     return {pointer: value for pointer, value in leaves(data) if value != {}}
+
+
+def test_a_flag_without_a_value_stays_for_a_person_to_decide(base: Repository) -> None:
+    path = "prod/llm"
+    _job(base, path, "extends: base/common\nflags: {do_train: , seed: 1}\n")
+    assert ("TW060", "flags.do_train has no value, and null passes no option") in [
+        (rule, message) for rule, _, message in _said(base)
+    ]
+    base.run("check", "--fix", "--yes")
+    assert "do_train" in (base.root / "environments/prod/jobs/llm.yaml").read_text()

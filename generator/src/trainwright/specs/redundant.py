@@ -168,7 +168,7 @@ def _removes_nothing(entry: _Written) -> Finding:
     remedy = f"A colon needs a space behind it: `{meant}`." if meant else ""
     if not meant and entry.pointer.parent == Pointer.of("flags"):
         message = f"{entry.pointer.dotted} has no value, and null passes no option"
-        remedy = f"For a switch write `{entry.pointer.last}: true`, for another option its value."
+        remedy = "Keep it with a value, which is `true` for a switch."
     place = entry.layer.key_place(entry.pointer)
     return dx.SAME_AS_INHERITED.at(place, message, remedy=remedy, path=entry.pointer)
 
