@@ -58,20 +58,6 @@ from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.layers import of_gitops
 
 
-def _queued(change: JobChange, fits: Iterable[CapacityCheck]) -> JobChange:
-    """Return a change with the queue in which the run that begins has to wait for others."""
-    run = change.after
-    begins = change.action in BEGINS and not (change.unadmitted or change.back)
-    if run is None or not (begins and run.queue and run.state == "active"):
-        return change
-    full = next((it for it in fits if it.what == f"queue {run.queue}" and it.short), None)
-    if full is None or run.demand.gpus.low > full.has:  # alone: its cohort lends
-        return change
-    waits = words.queued(run, full)
-    why = change.why.removeprefix(f"when queue {run.queue} admits it").removeprefix("; ")
-    return replace(change, queued=full, why="; ".join(filter(None, (waits, why))))
-
-
 def _are_same(first: tuple[object, ...], second: tuple[object, ...]) -> bool:
     """Whether two tuples hold the very same objects."""
     return len(first) == len(second) and all(map(is_, first, second))
@@ -136,8 +122,7 @@ class Comparison(Owner):
         left = len(plan.left) + sum(change.left != NOTHING for change in plan.changes)
         document = self._after.loaded(name).document
         found = tuple(over_budget(environment, document, plan.fits, left=left))
-        checked = [JobFindings("", found, ())]
-        return apply_policy(environment, checked, self.merge.options.today, whole=False)
+        return self._by_policy(environment, found)
 
     @tracked(same=eq)
     def _deleted_claims(self, name: str) -> tuple[Finding, ...]:
@@ -149,8 +134,12 @@ class Comparison(Owner):
             if it.object.startswith(f"{PERSISTENTVOLUMECLAIM.kind}/")
         )
         environment = self.merge.applying(name)
-        if environment is None:
-            return found
+        return self._by_policy(environment, found) if environment else found
+
+    def _by_policy(
+        self, environment: Environment, found: tuple[Finding, ...]
+    ) -> tuple[Finding, ...]:
+        """Return findings about an environment itself, after its severities and waivers."""
         checked = [JobFindings("", found, ())]
         return apply_policy(environment, checked, self.merge.options.today, whole=False)
 
@@ -679,6 +668,20 @@ def _counted(change: JobChange, there: Set[str]) -> JobChange:
     """Return a change, counted as the earlier run that it goes back to if that is `there`."""
     back = change.back and change.after is not None and change.after.object in there
     return replace(change, counted=True) if back else change
+
+
+def _queued(change: JobChange, fits: Iterable[CapacityCheck]) -> JobChange:
+    """Return a change with the queue in which the run that begins has to wait for others."""
+    run = change.after
+    begins = change.action in BEGINS and not (change.unadmitted or change.back)
+    if run is None or not (begins and run.queue and run.state == "active"):
+        return change
+    full = next((it for it in fits if it.what == f"queue {run.queue}" and it.short), None)
+    if full is None or run.demand.gpus.low > full.has:  # alone: its cohort lends
+        return change
+    waits = words.queued(run, full)
+    why = change.why.removeprefix(f"when queue {run.queue} admits it").removeprefix("; ")
+    return replace(change, queued=full, why="; ".join(filter(None, (waits, why))))
 
 
 def _shown(environment: EnvironmentPlan) -> EnvironmentPlan:

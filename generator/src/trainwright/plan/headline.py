@@ -123,7 +123,7 @@ def _forged(plan: Plan) -> Iterator[str]:
         value = first if len(first) <= _VALUE else " ".join(first.split(" ", 2)[:2])
         were = "was" if len(edits) == 1 else "were"
         yield f"{plural(len(edits), 'rendered file')} {were} edited by hand ({value}{more})"
-    gone = {it.place.file for it in plan.underived if it.message.endswith(" is missing")}
+    gone = {it.place.file for it in plan.underived if words.is_missing(it)}
     if gone := gone - edits.keys():
         yield f"{plural(len(gone), 'rendered file')} {'is' if len(gone) == 1 else 'are'} missing"
     if others := len({it.place.file for it in plan.underived} - edits.keys() - gone):

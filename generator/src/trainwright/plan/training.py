@@ -482,8 +482,8 @@ def _start(before: Training, after: Training) -> str:
         return f"{name} is suspended, and once it is resumed {begun}{there}"
     if after.goes_back:
         # It loads from its own folder before any other: docs/checkpoints.md.
-        own = next((it for it in after.saved() if it.checkpoint and it.is_kept), None)
-        own = None if own is None or own.is_deleted else own
+        kept = (it for it in after.saved() if it.is_kept and not it.is_deleted)
+        own = next((it for it in kept if it.checkpoint), None)
         resumed = f"is made again, and resumes from what it saved in {own.where}" if own else begun
         begun = f"{STILL_THERE} {resumed}"
     admitted = f", when queue {queue} admits it{there and ','}" if queue else ""

@@ -32,6 +32,7 @@ from trainwright.plan.model import (
 from trainwright.plan.policies import NAMESPACE, POOLS
 from trainwright.plan.running import running
 from trainwright.plan.training import gpus_of
+from trainwright.render.derivation import MISSING
 from trainwright.reports.values import change_line
 from trainwright.runs.wiring_files import REMOVES, WIRE, tops
 from trainwright.specs.capacity import CapacityCheck
@@ -383,12 +384,16 @@ def errors(plan: Plan) -> tuple[Finding, ...]:
     return tuple({(it.rule, it.place, it.message): it for it in found}.values())
 
 
+def is_missing(finding: Finding) -> bool:
+    """Whether a finding is about a rendered file that is not there."""
+    return finding.message.endswith(MISSING)
+
+
 def forged(finding: Finding) -> str:
     """Return one line on something in a rendered file that follows from no source."""
-    if finding.message.endswith(" is missing"):
-        file = finding.message.removesuffix(" is missing")
+    if is_missing(finding):
         again = "its source renders it: `trainwright render` writes it again"
-        return f"{file} is missing, and {again}  ({finding.place})"
+        return f"{finding.message}, and {again}  ({finding.place})"
     return f"no source renders this: {finding.message}  ({finding.place})"
 
 

@@ -48,7 +48,7 @@ from trainwright.runs import record as records
 from trainwright.runs.adopted import Adopted
 from trainwright.runs.decision import Sources, Step
 from trainwright.runs.folder import RenderedFolder
-from trainwright.runs.kustomization import KUSTOMIZATION_FILE
+from trainwright.runs.kustomization import KUSTOMIZATION_FILE, RENDERED_FROM
 from trainwright.runs.record import ENDED, RECORD_FILE, Record, Recorded
 from trainwright.runs.workspace import Workspace
 from trainwright.specs import ledger, own_objects
@@ -741,7 +741,7 @@ def findings(underived: Iterable[Underived]) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-_OTHER_SOURCE = "has '# Rendered by Trainwright from"
+_OTHER_SOURCE = f"has '{RENDERED_FROM}"
 
 
 def finding(underived: Underived) -> Finding:
@@ -769,7 +769,7 @@ _SHOWN = 80  # characters of a line
 _OBJECTS = 8  # named of a file
 _READ = 1024 * 1024  # bytes of a file that nothing renders: an object of Kubernetes is no larger
 _EXTRA = "is rendered by nothing"
-_MISSING = "is missing"
+MISSING = "is missing"
 
 
 def _inside(folder: str, paths: Sequence[str]) -> Sequence[str]:
@@ -866,7 +866,7 @@ def difference(present: bytes | None, expected: bytes | None) -> tuple[str, int]
     if expected is None:
         return _extra(present), 1
     if present is None:
-        return _MISSING, 1
+        return MISSING, 1
     if present.startswith(b"\0"):
         return f"is {present[1:].decode()}", 1
     lines = [raw.decode(errors="replace").splitlines(keepends=True) for raw in (present, expected)]

@@ -22,6 +22,7 @@ from trainwright.runs.decide import overtakes
 from trainwright.runs.record import Record, Recorded
 from trainwright.runs.workspace import Workspace
 
+JOINED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD")
 # The job to which the following lines of a diff belong, and an object in one of them.
 _OBJECT = re.compile(
     rb"^diff --git .*/([^/]+)/rendered/([^/]+)/run\.lock\"?$"
@@ -53,9 +54,6 @@ def begun(
             else:
                 file = JobFile(environment.decode(), job.decode())
     return objects
-
-
-JOINED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD")
 
 
 class History:

@@ -16,7 +16,7 @@ from trainwright.datatypes.pointer import Pointer
 from trainwright.findings import diagnostics as dx
 from trainwright.objects.pods import command, shm
 from trainwright.objects.pods.command import starts_runtime
-from trainwright.objects.pods.flags import misplaced, unfit_style
+from trainwright.objects.pods.flags import DASHES, misplaced, unfit_style
 from trainwright.objects.pods.launchers import LAUNCHERS, plain
 from trainwright.objects.pods.launching import SHELLS
 from trainwright.specs.merge import BUILT_IN, Layered
@@ -142,10 +142,8 @@ def _with(launcher: str) -> dict[str, Data]:
     return {"launcher": launcher} if launcher else {}
 
 
-# What word processors and web pages make of a hyphen: dashes, and the sign of a subtraction.
-_DASH = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 _DASHED = re.compile(
-    rf"(?P<dashes>-?[{_DASH}][-{_DASH}]*)(?P<rest>(?:[A-Za-z][\w.-]*(?:=.*)?|\.?\d.*))"
+    rf"(?P<dashes>-?[{DASHES}][-{DASHES}]*)(?P<rest>(?:[A-Za-z][\w.-]*(?:=.*)?|\.?\d.*))"
 )
 
 

@@ -25,6 +25,7 @@ from trainwright.documents.validation.failure import (
 from trainwright.documents.validation.violation import Violation, show
 from trainwright.documents.yaml_syntax import missing_colon, missing_space
 from trainwright.findings import credentials
+from trainwright.objects.pods.flags import DASHES
 
 
 def violations(
@@ -416,14 +417,10 @@ def _matches(pattern: str, key: str) -> bool:
     return re.search(pattern, key) is not None
 
 
-# A hyphen, and what word processors make of it.
-_DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
-
-
 def _bad_key(failure: Failure, pointer: Pointer) -> Iterator[Violation]:
     key = str(failure.instance)
     remedy = _described(failure.schema) or f"Names must match {failure.wanted}."
-    if pointer.last == "flags" and (name := key.lstrip(_DASHES)) != key:
+    if pointer.last == "flags" and (name := key.lstrip(f"-{DASHES}")) != key:
         remedy = f'The dashes are added where it is passed. Did you mean "{name}"?'
     elif failure.keyword == "pattern" and (meant := _valid_key(key, failure.wanted)):
         remedy = f'Did you mean "{meant}"? {remedy}'

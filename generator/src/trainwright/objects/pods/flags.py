@@ -18,6 +18,9 @@ LISTS = ("repeat", "words", "comma", "brackets")
 # Names that mean something in an override of Hydra only, which can begin with them.
 _OVERRIDE = re.compile(r"^(?:\+\+?|~)|[/@:]")
 
+# What word processors and web pages make of a hyphen: dashes, and the sign of a subtraction.
+DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+
 # What one occurrence of a flag gives it: one word, or several after the flag.
 Mention: TypeAlias = str | tuple[str, ...]
 
