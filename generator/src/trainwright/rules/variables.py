@@ -113,7 +113,7 @@ _OF_A_SHELL = re.compile(r"(?<![$\\])\$(?:\{([A-Z_][A-Z0-9_]*)\}|([A-Z_][A-Z0-9_
 # A reference with other braces: those of Helm, of OmegaConf, or of TorchX's macros.
 _OTHER_BRACES = re.compile(r"(?<!\$)(?:\{\{ *(\w+\.\w+) *\}\}|\$\{(\w+\.\w+)\})")
 _RUN_OF_SLURM = re.compile(r"[^%]*(%[jA])(?![A-Za-z%])[^%]*")  # in the names of its files
-_HOME = re.compile(r"(?:.*=)?(~(?:/.*)?)")
+_HOME = re.compile(r"(?:[^~]*=)?(~(?:/.*)?)")
 _COMMAND = re.compile(r"\$\([a-z]\w* [^()]*\)|`(?:hostname|date|whoami|pwd|nproc)(?: [^`]*)?`")
 _SHELL_ONLY = (
     'Only a shell runs a command, as in `argv: [bash, -c, "…"]`; `${{ run.name }}` is another text '
